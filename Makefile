@@ -40,7 +40,7 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay bench results lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-mutants bench results lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
 	install uninstall deb clean
@@ -56,7 +56,7 @@ build: setup-build ## compile bin/roam, bin/roamd and bin/roam-lab (needs Go, no
 
 demo: setup-demo build ## install what is missing, build, run the quickstart experiment (root)
 	@mkdir -p $(OUT)
-	@bin/roam-lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
+	@ROAM_LAB_JUDGE=$${ROAM_LAB_JUDGE-correctness} bin/roam-lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
 
 test: test-ready ## install what is missing, vet, compare generated files, run all tests (root)
 	$(GO) test -timeout 30m $(TESTFLAGS) $(PKGS)
@@ -86,6 +86,9 @@ bench: setup-test build ## run the benchmarks, keep figures in OUT/results.json 
 
 results: ## draw the table of docs/results.md from docs/results.json, which make bench RESULTS=docs/results.json writes
 	$(GO) test -run '^TestResultsAreDrawn$$' ./internal/testutil -draw
+
+test-mutants: setup-build ## plant faults in what judges measurements; fail if tests do not notice 98 % (ARGS='-only PACKAGE')
+	$(GO) run ./internal/house/mutants $(ARGS)
 
 lab: setup-lab build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'
 	@if [ -z "$(EXP)" ]; then LAB_MINUTES=$(LAB_MINUTES) build/lab $(OUT)/lab; else \

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,7 @@ func experimentNames(_ *cobra.Command, args []string, _ string) (names []string,
 func (a *app) runCommand() *cobra.Command {
 	var opt runner.Options
 	cmd := &cobra.Command{
-		Use: "run NAME", Short: "Run an experiment; status 0 only when every claim that was measured holds",
+		Use: "run NAME", Short: "Run an experiment; status 0: its claims hold, 1: one does not, 3: inconclusive",
 		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.measure(cmd.Context(), args[0], opt)
@@ -78,10 +79,32 @@ func (a *app) measure(ctx context.Context, name string, opt runner.Options) erro
 	if err != nil {
 		return err
 	}
-	if !runner.Verdict(res) {
-		return cli.Silent(cli.StatusFailure) // the table names the claims that fail
+	return verdict(res) // the table has said which claims fail
+}
+
+// The exit statuses besides those of every program.
+const (
+	statusInconclusive = 3
+	statusInterrupted  = 130 // 128 and SIGINT, as a shell has it
+)
+
+// verdict is the exit status of a result, without a word: its table has said all.
+func verdict(res *result.Result) error {
+	switch runner.Verdict(res) {
+	case result.Failed:
+		return cli.Silent(cli.StatusFailure)
+	case result.Inconclusive:
+		return cli.Silent(statusInconclusive)
 	}
 	return nil
+}
+
+// interrupted gives the status of a failure by an interrupt.
+func interrupted(err error) (status int, hint string) {
+	if errors.Is(err, context.Canceled) {
+		return statusInterrupted, ""
+	}
+	return cli.StatusFailure, ""
 }
 
 // list prints one line for each experiment, under its paper.

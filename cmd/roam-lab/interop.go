@@ -77,10 +77,7 @@ func (a *app) interop(ctx context.Context, opt runner.InteropOptions) error {
 	if err != nil {
 		return err
 	}
-	if !runner.Verdict(res) {
-		return cli.Silent(cli.StatusFailure) // the table names the cases that fail
-	}
-	return nil
+	return verdict(res) // the table has said which cases fail
 }
 
 // parse returns the host that the flags describe; nil if they describe none.

@@ -30,7 +30,7 @@ func main() {
 type app struct{ *cli.Terminal }
 
 // run carries out one command line and returns the exit status.
-func (a *app) run(args []string) int { return a.Run(a.root(), args, nil) }
+func (a *app) run(args []string) int { return a.Run(a.root(), args, interrupted) }
 
 // root returns the tree of commands.
 func (a *app) root() *cobra.Command {

@@ -34,6 +34,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"sorted":       sortedStrings,
 	"metrics":      metrics,
 	"tally":        tally,
+	"inconclusive": func(r *result.Result) bool { return r.Verdict == result.Inconclusive },
 	"class":        class,
 	"published":    published,
 	"anyPublished": anyPublished,
@@ -177,6 +178,9 @@ func tally(r *result.Result) string {
 	}
 	if missed > 0 {
 		s += fmt.Sprintf(", %d not measured", missed)
+	}
+	if r.Verdict == result.Inconclusive {
+		s = "inconclusive: " + s
 	}
 	return s
 }

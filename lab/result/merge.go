@@ -40,7 +40,7 @@ func Merge(runs []*Result) (*Result, error) {
 			out.Metrics[c.Metric] = *c.Value
 		}
 	}
-	out.Pass = out.allHold("")
+	out.conclude()
 	return &out, nil
 }
 
@@ -90,13 +90,14 @@ func (r *Result) judgeAll(e Expectation, runs []*Result) Claim {
 		if one := run.judge(each); one.Measured {
 			v = append(v, *one.Value)
 		} else {
-			why = ": " + one.Reason
+			why, c.Disturbed = ": "+one.Reason, c.Disturbed || one.Disturbed
 		}
 	}
 	if c.Reason = fewRuns(e, len(v)); c.Reason != "" {
 		c.Reason += why
 		return c
 	}
+	c.Disturbed = false
 	value := describe(v).value(e.Of)
 	c.Measured, c.Value, c.Pass = true, &value, holds(value, e.Op, e.Bound)
 	return c
@@ -107,7 +108,7 @@ func (r *Result) judgeAll(e Expectation, runs []*Result) Claim {
 func worse(a, b Claim) bool {
 	switch {
 	case !a.Measured:
-		return false
+		return !b.Measured && a.Disturbed && !b.Disturbed
 	case !b.Measured:
 		return true
 	case a.Op == "<=":

@@ -32,7 +32,8 @@ type Result struct {
 	Started      time.Time          `json:"started"`
 	Seconds      float64            `json:"seconds"` // how long the run took, set-up included
 	Runs         int                `json:"runs"`
-	Pass         bool               `json:"pass"` // every measured claim holds, and one at least was measured
+	Verdict      Verdict            `json:"verdict"`
+	Pass         bool               `json:"pass"` // the verdict is "pass"
 	Claims       []Claim            `json:"claims"`
 	Metrics      map[string]float64 `json:"metrics"`              // the unit is in the name: gap_max_ms
 	Unmeasured   map[string]string  `json:"unmeasured,omitempty"` // metric to the reason why it has no value

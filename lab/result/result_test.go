@@ -9,7 +9,8 @@ import (
 )
 
 const expectDoc = `{"claims": [
- {"id": "loss", "says": "nothing is lost", "metric": "lost", "op": "==", "bound": 0, "kind": "correctness", "source": "s",
+ {"id": "loss", "says": "nothing is lost", "metric": "lost", "op": "==", "bound": 0, "kind": "correctness",
+  "source": "s", "key": true,
   "needs": [{"metric": "rcvbuf_errors", "op": "==", "bound": 0, "reason": "the receiver overflowed"}]},
  {"id": "gap", "says": "short gap", "metric": "gap_ms", "op": "<=", "bound": 50, "kind": "timing", "source": "s"},
  {"id": "ratio", "says": "fast", "metric": "ratio", "op": ">=", "bound": 0.98, "kind": "timing", "source": "s"}
@@ -25,29 +26,41 @@ func expectations(t *testing.T) []Expectation {
 }
 
 func TestJudge(t *testing.T) {
+	const no, unsure = Failed, Inconclusive
 	tests := []struct {
-		name     string
-		metrics  map[string]float64
-		verdicts string
-		pass     bool
-		correct  bool
+		name      string
+		metrics   map[string]float64
+		disturbed bool
+		verdicts  string
+		all       Verdict
+		correct   Verdict
 	}{
-		{"all hold", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50, "ratio": 0.98},
-			"pass pass pass", true, true},
-		{"one fails", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50.1, "ratio": 1},
-			"pass FAIL pass", false, true},
-		{"correctness fails", map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 1, "ratio": 1},
-			"FAIL pass pass", false, false},
-		{"guard fails", map[string]float64{"lost": 0, "rcvbuf_errors": 3, "gap_ms": 1, "ratio": 1},
-			"not measured pass pass", true, false},
-		{"guard unknown", map[string]float64{"lost": 0, "gap_ms": 1}, "not measured pass not measured", true, false},
-		{"nothing measured", nil, "not measured not measured not measured", false, false},
-		{"not finite", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": math.NaN(), "ratio": math.Inf(1)},
-			"pass not measured not measured", true, true},
+		{"all hold", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50, "ratio": 0.98}, false,
+			"pass pass pass", Passed, Passed},
+		{"one fails", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 50.1, "ratio": 1}, false,
+			"pass FAIL pass", no, Passed},
+		{"correctness fails", map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 1, "ratio": 1}, false,
+			"FAIL pass pass", no, no},
+		{"guard of the key claim fails", map[string]float64{"lost": 0, "rcvbuf_errors": 3, "gap_ms": 1, "ratio": 1}, false,
+			"not measured pass pass", unsure, unsure},
+		{"guard unknown, and another fails", map[string]float64{"lost": 0, "gap_ms": 51}, false,
+			"not measured FAIL not measured", no, unsure},
+		{"one that is not key is missing", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 1}, false,
+			"pass pass not measured", Passed, Passed},
+		{"nothing measured", nil, false, "not measured not measured not measured", unsure, unsure},
+		{"not finite", map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": math.NaN(), "ratio": math.Inf(1)}, false,
+			"pass not measured not measured", Passed, Passed},
+		{"times of a machine that stood still",
+			map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 80, "ratio": 1}, true,
+			"pass not measured not measured", unsure, Passed},
+		{"loss on a machine that stood still",
+			map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 8, "ratio": 1}, true,
+			"FAIL not measured not measured", no, no},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := New("x")
+			r.StallMonitor.Disturbed = tt.disturbed
 			for k, v := range tt.metrics {
 				r.Set(k, v)
 			}
@@ -62,10 +75,72 @@ func TestJudge(t *testing.T) {
 			if v := strings.Join(got, " "); v != tt.verdicts {
 				t.Errorf("verdicts %q, want %q", v, tt.verdicts)
 			}
-			if r.Pass != tt.pass || r.CorrectnessHolds() != tt.correct {
-				t.Errorf("pass %v, correctness %v; want %v, %v", r.Pass, r.CorrectnessHolds(), tt.pass, tt.correct)
+			if r.Verdict != tt.all || r.Pass != (tt.all == Passed) || r.Correctness() != tt.correct {
+				t.Errorf("%s, pass %v, correctness %s; want %s, %s", r.Verdict, r.Pass, r.Correctness(), tt.all, tt.correct)
+			}
+			pass, fail, missed := r.Count()
+			if count := func(v string) (n int) {
+				for _, word := range got {
+					if word == v {
+						n++
+					}
+				}
+				return n
+			}; pass != count("pass") || fail != count("FAIL") || missed != count("not measured") {
+				t.Errorf("%d pass, %d fail, %d missed of %q", pass, fail, missed, got)
+			}
+			if n := len(r.Undecided()); (n > 0) != (tt.all == unsure) && tt.all != no {
+				t.Errorf("%s, though %d claims are undecided", r.Verdict, n)
 			}
 		})
+	}
+}
+
+// A run that the machine disturbed decides no claim about time; another one does.
+func TestMergeOfADisturbedRun(t *testing.T) {
+	run := func(gap float64, disturbed bool) *Result {
+		r := New("x")
+		r.StallMonitor.Disturbed = disturbed
+		r.Set("lost", 0)
+		r.Set("rcvbuf_errors", 0)
+		r.Set("gap_ms", gap)
+		r.Judge(expectations(t))
+		return r
+	}
+	for _, c := range []struct {
+		runs []*Result
+		want Verdict
+		gap  string
+	}{
+		{[]*Result{run(10, false), run(80, true)}, Passed, "pass"},
+		{[]*Result{run(80, true), run(60, false)}, Failed, "FAIL"},
+		{[]*Result{run(80, true), run(10, true)}, Inconclusive, "not measured"},
+	} {
+		out, err := Merge(c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Verdict != c.want || out.Claims[1].Verdict() != c.gap {
+			t.Errorf("%s, gap %s; want %s, %s", out.Verdict, out.Claims[1].Verdict(), c.want, c.gap)
+		}
+	}
+}
+
+// Zero is zero; another bound allows for the rounding of decimal fractions.
+func TestHolds(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		op   string
+		b    float64
+		want bool
+	}{
+		{0, "==", 0, true}, {0.5, "==", 0, false}, {1e-12, "==", 0, false}, {-1, "==", 0, false},
+		{0.1 + 0.2, "==", 0.3, true}, {0.3001, "==", 0.3, false}, {1, "==", 2, false}, {1000000.5, "==", 1000000, false},
+		{3, "<=", 3, true}, {3.1, "<=", 3, false}, {3, ">=", 3, true}, {2.9, ">=", 3, false},
+	} {
+		if got := holds(c.v, c.op, c.b); got != c.want {
+			t.Errorf("%g %s %g: %v", c.v, c.op, c.b, got)
+		}
 	}
 }
 
@@ -158,6 +233,105 @@ func TestMergeTakesTheWorst(t *testing.T) {
 	}
 	if out.Pass || out.Runs != 3 || out.Claims[0].Pass || !out.Claims[1].Pass {
 		t.Errorf("pass %v, runs %d, claims %+v", out.Pass, out.Runs, out.Claims)
+	}
+}
+
+// The time and the stalls of several runs are those of all.
+func TestMergeOfStalls(t *testing.T) {
+	run := func(seconds, worst float64, disturbed bool) *Result {
+		r := New("x")
+		r.Seconds, r.StallMonitor = seconds, StallMonitor{WorstMs: worst, Disturbed: disturbed}
+		return r
+	}
+	for _, c := range []struct {
+		runs      []*Result
+		worst     float64
+		disturbed bool
+	}{
+		{[]*Result{run(10, 30, true), run(20, 5, false)}, 30, true},
+		{[]*Result{run(10, 5, false), run(20, 30, true)}, 30, true},
+		{[]*Result{run(10, 5, false), run(20, 4, false)}, 5, false},
+	} {
+		out, err := Merge(c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Seconds != 30 || out.StallMonitor.WorstMs != c.worst || out.StallMonitor.Disturbed != c.disturbed {
+			t.Errorf("%g s, %+v", out.Seconds, out.StallMonitor)
+		}
+	}
+	one, err := Merge([]*Result{run(10, 5, false)})
+	if err != nil || len(one.Each) != 0 || one.Stats != nil {
+		t.Errorf("of one run: %+v, %v", one, err)
+	}
+}
+
+// A claim about all runs says why too few decide it.
+func TestClaimsAboutFewRuns(t *testing.T) {
+	e, err := ParseExpect([]byte(`{"claims":[
+	 {"id":"a","metric":"mbps","of":"median","op":">=","bound":9,"kind":"timing","source":"s"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(disturbed bool) *Result {
+		r := New("x")
+		r.StallMonitor.Disturbed = disturbed
+		r.Set("mbps", 10)
+		r.Judge(e)
+		return r
+	}
+	if c := run(false).Claims[0]; c.Measured {
+		t.Error("a single run decided about a median")
+	}
+	for _, c := range []struct {
+		runs      []*Result
+		want      Verdict
+		reason    string
+		disturbed bool
+	}{
+		{[]*Result{run(false), run(false)}, Passed, "", false},
+		{[]*Result{run(true), run(false)}, Inconclusive, "stood still", true},
+		{[]*Result{run(false), run(true)}, Inconclusive, "stood still", true},
+		{[]*Result{run(true), run(false), run(false)}, Passed, "", false},
+	} {
+		out, err := Merge(c.runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := out.Claims[0]; out.Verdict != c.want || !strings.Contains(o.Reason, c.reason) || o.Disturbed != c.disturbed {
+			t.Errorf("%s, disturbed %v: %q; want %s", out.Verdict, o.Disturbed, o.Reason, c.want)
+		}
+	}
+}
+
+// Of claims that no run measured, that of a disturbed one is shown.
+func TestMergeShowsTheDisturbedClaim(t *testing.T) {
+	run := func(disturbed bool) *Result {
+		r := New("x")
+		if r.StallMonitor.Disturbed = disturbed; disturbed {
+			r.Set("gap_ms", 3)
+		}
+		r.Judge(expectations(t))
+		return r
+	}
+	for _, runs := range [][]*Result{{run(true), run(false)}, {run(false), run(true)}} {
+		out, err := Merge(runs)
+		if err != nil || !out.Claims[1].Disturbed || out.Claims[2].Disturbed {
+			t.Errorf("%+v, %v", out.Claims, err)
+		}
+	}
+}
+
+// A published value is written as it was read.
+func TestPublishedRoundTrip(t *testing.T) {
+	for _, text := range []string{"2.5", `"about equal"`} {
+		var p Published
+		if err := p.UnmarshalJSON([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := p.MarshalJSON(); err != nil || string(b) != text {
+			t.Errorf("%s became %s, %v", text, b, err)
+		}
 	}
 }
 

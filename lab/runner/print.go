@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -28,13 +29,28 @@ func Print(w io.Writer, r *result.Result) {
 	}
 	_ = tw.Flush()
 	if r.StallMonitor.Disturbed {
-		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; figures of time may be its own\n",
+		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; times are not judged\n",
 			r.StallMonitor.WorstMs)
 	}
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)
 	}
-	fmt.Fprintf(w, "%s: %s in %.0f s\n", r.Experiment, map[bool]string{true: "pass", false: "FAIL"}[r.Pass], r.Seconds)
+	fmt.Fprintf(w, "%s: %s in %.0f s%s\n", r.Experiment, Verdict(r), r.Seconds, undecided(r))
+}
+
+// undecided says what keeps a result from being conclusive, and what decides it.
+func undecided(r *result.Result) string {
+	if os.Getenv(JudgeVariable) == result.Correctness {
+		return " (judged by correctness alone)"
+	}
+	var names []string
+	for _, c := range r.Undecided() {
+		names = append(names, c.ID)
+	}
+	if r.Verdict != result.Inconclusive || len(names) == 0 {
+		return ""
+	}
+	return "; not decided: " + strings.Join(names, ", ")
 }
 
 func measured(c result.Claim) string {

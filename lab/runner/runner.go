@@ -24,7 +24,8 @@ import (
 )
 
 // JudgeVariable names an environment variable. If it is "correctness", only correctness
-// claims decide Verdict: on a noisy machine timing claims are reported but not judged.
+// claims decide Verdict, and all of them must be measured: on a noisy machine timing claims
+// are reported but not judged.
 const JudgeVariable = "ROAM_LAB_JUDGE"
 
 // Options are the parameters of Run. The zero value runs the standard preset once and
@@ -97,13 +98,13 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 	return res, r.forget()
 }
 
-// Verdict reports whether a result is good: every measured claim holds, or
-// under JudgeVariable every measured correctness claim.
-func Verdict(r *result.Result) bool {
+// Verdict returns what a result says: of all claims, or under JudgeVariable of the
+// correctness claims.
+func Verdict(r *result.Result) result.Verdict {
 	if os.Getenv(JudgeVariable) == result.Correctness {
-		return r.CorrectnessHolds()
+		return r.Correctness()
 	}
-	return r.Pass
+	return r.Verdict
 }
 
 // write writes the requested files and prints their paths.

@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,8 +35,12 @@ func TestExperimentsAreComplete(t *testing.T) {
 				t.Errorf("%s: preset %s says nothing about itself", e.Name, p)
 			}
 		}
-		if _, err := result.ParseExpect(e.Expect); err != nil {
+		claims, err := result.ParseExpect(e.Expect)
+		if err != nil {
 			t.Errorf("%s: %v", e.Name, err)
+		}
+		if !slices.ContainsFunc(claims, func(c result.Expectation) bool { return c.Key }) {
+			t.Errorf("%s: no claim is key, so nothing that it does not measure makes it inconclusive", e.Name)
 		}
 	}
 	if len(List()) != len(experiments()) {
@@ -77,11 +82,11 @@ func TestPrintAndVerdict(t *testing.T) {
 		}
 	}
 	t.Setenv(JudgeVariable, "")
-	if Verdict(r) {
+	if Verdict(r) != result.Failed {
 		t.Error("a failed timing claim passed")
 	}
 	t.Setenv(JudgeVariable, result.Correctness)
-	if !Verdict(r) {
+	if Verdict(r) != result.Passed {
 		t.Error("a timing claim decided although only correctness may")
 	}
 }
@@ -100,6 +105,9 @@ func TestDocumentedExampleIsTheExample(t *testing.T) {
 	shown, _, _ = strings.Cut(shown, "\n```")
 	rest := string(code)
 	for line := range strings.Lines("flow, err" + shown) {
+		if strings.TrimSpace(line) == "..." {
+			continue
+		}
 		_, after, ok := strings.Cut(rest, strings.TrimSpace(line))
 		if !ok {
 			t.Fatalf("the example has no line %q there", line)

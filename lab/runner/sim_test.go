@@ -44,8 +44,8 @@ func virtually(t *testing.T, name string, opt Options) *result.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !res.Pass {
-		t.Errorf("%s: nothing was measured, or something does not hold", name)
+	if res.Verdict != result.Passed {
+		t.Errorf("%s: %s", name, res.Verdict)
 	}
 	return res
 }

@@ -31,15 +31,20 @@ func goodput(ctx context.Context, env *exp.Env, name string) (*outcome, error) {
 			if err != nil {
 				return nil, err
 			}
-			if mode == "alone" {
-				o.AloneMbps = append(o.AloneMbps, mbps)
-			} else {
-				o.Mbps = append(o.Mbps, mbps)
-			}
-			o.Dropped += dropped
+			o.transferred(mode, mbps, dropped)
 		}
 	}
 	return o, nil
+}
+
+// transferred adds a transfer over the better path alone, or over both.
+func (o *outcome) transferred(mode string, mbps float64, dropped uint64) {
+	if mode == "alone" {
+		o.AloneMbps = append(o.AloneMbps, mbps)
+	} else {
+		o.Mbps = append(o.Mbps, mbps)
+	}
+	o.Dropped += dropped
 }
 
 // transfer sends as fast as TCP can for a while, and returns the goodput and how

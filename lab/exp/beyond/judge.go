@@ -17,6 +17,7 @@ import (
 // judge counts the probes' results within the schedule.
 func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 	flows := []*udpflow.Flow{l.up, l.down}
+	o.Dropped = t.Drops["queue"] + t.Drops["refused"]
 	for way, f := range flows {
 		n := f.Count(t.Start, t.End.Add(-time.Second))
 		for _, seq := range f.Missing(t.Start, t.End.Add(-time.Second)) {

@@ -105,7 +105,7 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 	if err != nil {
 		return nil, err
 	}
-	o = &outcome{Cell: c.name, Changes: c.changes, Dropped: t.Drops["queue"] + t.Drops["refused"]}
+	o = &outcome{Cell: c.name, Changes: c.changes}
 	if err := l.finish(ctx, o); err != nil {
 		return nil, err
 	}
@@ -185,9 +185,14 @@ func (l *load) finish(ctx context.Context, o *outcome) (err error) {
 			errs = append(errs, fmt.Errorf("%s: %w", t.Name(), e))
 		}
 	}
+	o.ended(errs)
+	return nil
+}
+
+// ended records how the connections ended.
+func (o *outcome) ended(errs []error) {
 	if e := errors.Join(errs...); e != nil {
 		o.Why = e.Error()
 	}
 	o.Alive = o.Why == ""
-	return nil
 }

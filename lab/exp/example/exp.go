@@ -15,6 +15,7 @@ import (
 	"roam/lab/result"
 	"roam/lab/topo"
 	"roam/lab/workload"
+	"roam/lab/workload/udpflow"
 )
 
 //go:embed drawing.txt params.json expect.json README.md
@@ -75,9 +76,8 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	r, n := env.Result, up.Count(start, start.Add(length))
-	r.Set("sent", float64(n.Written))
-	r.Set("lost_ms", float64(n.Lost)*1000/float64(rate)-p.Float("cut_ms"))
+	judge(env.Result, p, up, start)
+	r := env.Result
 	x, y := up.Rate(start, start.Add(length), time.Second/20)
 	r.AddSeries("arrived", "1/s", x, y)
 	r.Mark(result.Event{T: from.Seconds(), Kind: "cut", Label: "cut"})
@@ -87,4 +87,11 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 		Refs: []result.Ref{{Label: "sent", At: float64(rate)}},
 	}}}}
 	return nil
+}
+
+// judge sets the metrics of the claims from the log of the flow.
+func judge(r *result.Result, p exp.Params, up *udpflow.Flow, start time.Time) {
+	n := up.Count(start, start.Add(p.Seconds("seconds")))
+	r.Set("sent", float64(n.Written))
+	r.Set("lost_ms", float64(n.Lost)*1000/p.Float("rate")-p.Float("cut_ms"))
 }

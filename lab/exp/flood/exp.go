@@ -54,21 +54,18 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 		return err
 	}
 	env.View.Phase("honest peers without a flood")
-	base, err := w.calm(ctx)
-	if err != nil {
+	var m measured
+	if m.base, err = w.calm(ctx); err != nil {
 		return err
 	}
-	if err := w.flood(ctx, env, base); err != nil {
+	if err := w.flood(ctx, env, &m); err != nil {
 		return err
 	}
-	up, down, err := u.Stop(ctx, 300*time.Millisecond)
-	if err != nil {
+	if m.up, m.down, err = u.Stop(ctx, 300*time.Millisecond); err != nil {
 		return err
 	}
-	out, in := up.Count(time.Time{}, time.Now()), down.Count(time.Time{}, time.Now())
-	env.Result.Set("udp_written", float64(out.Written+in.Written))
-	env.Result.Set("udp_lost", float64(out.Lost+in.Lost))
-	env.Result.Set("udp_refused_by_buffers", float64(u.BufferErrors()))
+	m.overflows = u.BufferErrors()
+	m.metrics(env.Result)
 	return nil
 }
 
@@ -93,15 +90,13 @@ func (w *world) saturation(ctx context.Context, n int) (float64, error) {
 }
 
 // flood sends both floods, with honest peers beside them.
-func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) error {
-	p, r := env.Params, env.Result
+func (w *world) flood(ctx context.Context, env *exp.Env, m *measured) (err error) {
+	p := env.Params
 	env.View.Phase("the rate that saturates")
-	most, err := w.saturation(ctx, p.Int("probe"))
-	if err != nil {
+	if m.most, err = w.saturation(ctx, p.Int("probe")); err != nil {
 		return err
 	}
-	start, err := w.memory(ctx)
-	if err != nil {
+	if m.start, err = w.memory(ctx); err != nil {
 		return err
 	}
 	counted, err := w.counted(ctx)
@@ -111,10 +106,10 @@ func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) err
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()
 	peak, met := w.watch(fctx), w.newcomers(fctx, ctx, p.Millis("honest_every_ms"))
-	rate := most * p.Float("share")
+	m.rate = m.most * p.Float("share")
 	for _, f := range []peergen.Flood{
-		{Packets: p.Int("updates"), Rate: rate, Victim: roam.ILV{L64: l64CN, NID: nidCN}},
-		{Packets: p.Int("firsts"), Rate: rate},
+		{Packets: p.Int("updates"), Rate: m.rate, Victim: roam.ILV{L64: l64CN, NID: nidCN}},
+		{Packets: p.Int("firsts"), Rate: m.rate},
 	} {
 		env.View.Phase("%d packets at %.0f a second", f.Packets, f.Rate)
 		if _, err := w.sink.Forge(ctx, f); err != nil {
@@ -122,54 +117,16 @@ func (w *world) flood(ctx context.Context, env *exp.Env, base time.Duration) err
 		}
 	}
 	stop()
-	during := <-met
+	m.during = <-met
 	after, err := w.counted(ctx)
 	if err != nil {
 		return err
 	}
-	r.Set("saturating_pps", most)
-	r.Set("flood_pps", rate)
-	r.Set("arrived_share", float64(after-counted)/float64(p.Int("updates")+p.Int("firsts")))
-	if err := w.judge(ctx, env, base, during); err != nil {
+	m.sent, m.arrived = p.Int("updates")+p.Int("firsts"), after-counted
+	if m.sessions, err = w.sessions(ctx, m.wanted()); err != nil {
 		return err
 	}
-	end, err := w.memory(ctx)
-	if err != nil {
-		return err
-	}
-	// Each honest peer has a session by now, in an entry of the hash.
-	const entry = 256
-	grown := float64(end.maps-start.maps) - entry*float64(len(during))
-	r.Set("map_growth_kib", max(grown, 0)/1024)
-	r.Set("maps_kib", float64(end.maps)/1024)
-	r.Set("rss_growth_mib", float64(max(<-peak, end.rss)-start.rss)/(1<<20))
-	r.Set("rss_before_mib", float64(start.rss)/(1<<20))
-	return nil
-}
-
-// judge sets the metrics of honest peers.
-func (w *world) judge(ctx context.Context, env *exp.Env, base time.Duration, all []honest) error {
-	var slowest time.Duration
-	var sum time.Duration
-	for _, h := range all {
-		if h.err != nil {
-			return fmt.Errorf("honest peer during the flood: %w", h.err)
-		}
-		slowest, sum = max(slowest, h.first), sum+h.first
-	}
-	want := before + len(all) + 1 // and cn
-	have, err := w.sessions(ctx, want)
-	if err != nil {
-		return err
-	}
-	r := env.Result
-	r.Set("honest_rtt_ms", base.Seconds()*1000)
-	r.Set("honest_during", float64(len(all)))
-	r.Set("honest_left_out", float64(want-have))
-	r.Set("honest_slowest_ms", slowest.Seconds()*1000)
-	r.Set("honest_slowest_rtts", float64(slowest)/float64(base))
-	if len(all) > 0 {
-		r.Set("honest_mean_ms", sum.Seconds()*1000/float64(len(all)))
-	}
-	return nil
+	m.end, err = w.memory(ctx)
+	m.peak = <-peak
+	return err
 }

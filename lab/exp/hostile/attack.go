@@ -173,7 +173,7 @@ func attackOnce(ctx context.Context, env *exp.Env, w *exp.Window, p plan) (a att
 	if err != nil {
 		return a, err
 	}
-	a.Rate = float64(at["to_attacker"].Bytes-before["to_attacker"].Bytes) / time.Since(began).Seconds()
+	a.rated(before, at, time.Since(began))
 	if p.alone {
 		st.peer.Move(locatorOf(victimNet))
 	} else {
@@ -188,9 +188,19 @@ func attackOnce(ctx context.Context, env *exp.Env, w *exp.Window, p plan) (a att
 	}
 	after, err := st.count(ctx)
 	w.Shut()
+	a.counted(after)
+	return a, err
+}
+
+// rated takes the rate to the attacker from the router's counters before and after a while.
+func (a *attack) rated(before, after map[string]counter, took time.Duration) {
+	a.Rate = float64(after["to_attacker"].Bytes-before["to_attacker"].Bytes) / took.Seconds()
+}
+
+// counted takes the victim's traffic from the router's counters.
+func (a *attack) counted(after map[string]counter) {
 	a.Sent, a.Packets = after["to_victim"].Bytes, after["to_victim"].Packets
 	a.Received = after["from_victim"].Bytes
-	return a, err
 }
 
 // flow sends datagrams to the attacker at a steady rate, until ctx ends.

@@ -2,13 +2,11 @@ package hostile
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"roam/lab/arm"
@@ -18,8 +16,6 @@ import (
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
-	"roam/lab/workload/tcpflow"
-	"roam/lab/workload/udpflow"
 )
 
 const (
@@ -256,26 +252,7 @@ func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n netw
 func (o *outcome) look(ctx context.Context, s *scene.Scene, alone time.Time) bool {
 	mn := s.Mobile().Node
 	list, err := mn.Sessions(ctx)
-	if err != nil || len(list) != 1 {
-		return false
-	}
-	o.State, o.UsedUDP, o.InUse = list[0].State, list[0].Encapsulation == "udp", ""
-	if p := list[0].InUse; p != nil {
-		o.InUse = p.Link
-	}
-	o.Acked = "not"
-	for _, e := range mn.Events() {
-		switch {
-		case e.Time.Before(alone):
-		case e.Kind == "update-sent":
-			o.Acked = "not"
-		case e.Kind == "update-acked" && e.Encapsulated:
-			o.Acked = "udp"
-		case e.Kind == "update-acked":
-			o.Acked = "options"
-		}
-	}
-	return true
+	return err == nil && o.read(list, mn.Events(), alone)
 }
 
 // ask runs doctor on the mobile host.
@@ -283,19 +260,7 @@ func (o *outcome) ask(ctx context.Context, env *exp.Env, s *scene.Scene, n netwo
 	// Its exit status reports findings, not a failure to examine.
 	b, _ := s.Mobile().Host.AppCommand(ctx, env.Roam, "--config", s.Mobile().Node.Config, "--json",
 		"doctor", "cn1").Output()
-	var said struct {
-		Findings []struct {
-			Level, About, Text string
-		} `json:"findings"`
-	}
-	_ = json.Unmarshal(b, &said) // no output means no findings
-	for _, f := range said.Findings {
-		switch f.About {
-		case "path", "mtu", "label", "updates", "session":
-			o.Doctor = append(o.Doctor, f.Level+": "+f.Text)
-			o.Told = o.Told || n.told != "" && strings.Contains(f.Text, n.told)
-		}
-	}
+	o.hear(b, n)
 }
 
 // live reports whether each flow has delivered data recently.
@@ -308,23 +273,18 @@ func (f *flows) live() bool {
 	return true
 }
 
-// came holds the traffic that a cell received.
-type came struct {
-	streams  []tcpflow.Stream
-	up, down *udpflow.Flow
-}
-
 // end stops the traffic and judges it.
 func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) (c came, err error) {
-	now := time.Now()
-	lives := func(s workload.State) bool { return s.Alive && now.Sub(s.Last) < lively }
-	o.TCP = lives(f.up.State()) && lives(f.down.State())
+	c.now, c.entered = time.Now(), entered
+	for _, t := range []*workload.TCP{f.up, f.down} {
+		c.states = append(c.states, t.State())
+	}
 	for _, t := range []*workload.TCP{f.up, f.down} {
 		// A stalled connection does not end by itself: that is a result.
 		tctx, cancel := context.WithTimeout(ctx, endWithin)
 		stream, err := t.Stop(tctx)
 		if err != nil {
-			o.TCP, o.Why = false, err.Error()
+			c.broken = err
 		}
 		c.streams = append(c.streams, stream)
 		cancel()
@@ -334,11 +294,7 @@ func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) (c came,
 	if c.up, c.down, err = f.udp.Stop(ectx, 300*time.Millisecond); err != nil {
 		return c, fmt.Errorf("end of UDP flow: %w", err)
 	}
-	o.UDP = c.up.Arrived(now.Add(-lively), now) > 0 && c.down.Arrived(now.Add(-lively), now) > 0
-	u, d := c.up.Count(entered, now), c.down.Count(entered, now)
-	o.Lost = u.Lost + d.Lost
-	o.GapUp = float64(c.up.LongestGap(entered, now).Length().Milliseconds())
-	o.GapDown = float64(c.down.LongestGap(entered, now).Length().Milliseconds())
+	o.flows(c)
 	return c, nil
 }
 

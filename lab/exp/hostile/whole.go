@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"roam/lab/exp"
+	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/stats"
 	"roam/lab/topo"
 	"roam/lab/workload/tcpflow"
-	"roam/lab/workload/udpflow"
 )
 
 const (
@@ -84,17 +84,7 @@ func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n ne
 	if err != nil {
 		return err
 	}
-	o.Whole.judge(got.streams, t.Start, entered, end)
-	for _, u := range []*udpflow.Flow{got.up, got.down} {
-		if from := o.Whole.Changed; from.After(entered) && from.Before(end) {
-			o.Whole.QuietMs = max(o.Whole.QuietMs, stats.Millis(u.LongestGap(from, end).Length()))
-		}
-	}
-	for way, names := range [2][2]string{{"out1", "out2"}, {"in1", "in2"}} {
-		for i, name := range names {
-			o.Whole.Datagrams[way][i] = after[name].Packets - before[name].Packets
-		}
-	}
+	o.Whole.watched(got, t.Start, end, before, after)
 	drops := s.Drops()
 	o.Whole.Refused, o.Whole.Dropped = f.udp.BufferErrors(), drops["queue"]+drops["refused"]
 	return ctx.Err()
@@ -109,21 +99,14 @@ func (o *outcome) await(ctx context.Context, end time.Time, ok func() bool) {
 
 // lookWhole reads at both ends how TCP is spread, and when that changed.
 func (o *outcome) lookWhole(ctx context.Context, s *scene.Scene) bool {
-	o.Whole.Spread = [2]string{}
+	var ends [2][]node.Session
 	for i, e := range []*scene.End{s.Mobile(), s.Peer(0)} {
-		list, err := e.Node.Sessions(ctx)
-		if err != nil || len(list) != 1 {
+		var err error
+		if ends[i], err = e.Node.Sessions(ctx); err != nil {
 			return false
 		}
-		o.Whole.Spread[i] = list[0].Spread
 	}
-	o.Whole.Changed = time.Time{}
-	for _, e := range s.Mobile().Node.Events() {
-		if e.Kind == "spread-changed" && e.Reason == "flow" {
-			o.Whole.Changed = e.Time
-		}
-	}
-	return true
+	return o.Whole.spread(ends, s.Mobile().Node.Events())
 }
 
 // judge finds the standstills of connections: with one path, which is the control, with two

@@ -125,12 +125,7 @@ func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, win
 	if err != nil {
 		return o, err
 	}
-	o = loadOutcome{LifetimeS: lifetime.Seconds(), Mbps: t.report.Mbps}
-	for _, e := range t.Events["mn"] {
-		if e.Kind == "handoff-started" && e.Time.After(t.Start) && e.Time.Before(t.End) {
-			o.Handoffs++
-		}
-	}
+	o = loadOutcome{LifetimeS: lifetime.Seconds(), Mbps: t.report.Mbps, Handoffs: started(t.Trace, t.End)}
 	last := map[string]time.Time{}
 	for _, a := range t.Adverts {
 		if before := last[a.Link]; !before.IsZero() && a.At.After(t.Start) {
@@ -201,13 +196,18 @@ func priorityCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (
 	if err != nil {
 		return o, err
 	}
+	o.judge(t)
+	return o, nil
+}
+
+// judge extracts the outcome from the records.
+func (o *priorityOutcome) judge(t *pass) {
 	if ms, _, _ := exchanges(t.mobile, t.Steps[0].At); len(ms) > 0 {
 		o.GainMs = ms[0]
 	}
 	if ms, _, _ := exchanges(t.mobile, t.Steps[1].At); len(ms) > 0 {
 		o.EndMs = ms[0]
 	}
-	return o, nil
 }
 
 // preferOutcome is the throughput of a host that may stay on the better of two networks.
@@ -242,15 +242,26 @@ func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o 
 	if err != nil {
 		return o, err
 	}
+	o.judge(t, s.Length)
+	return o, nil
+}
+
+// judge extracts the outcome from the records.
+func (o *preferOutcome) judge(t *pass, length time.Duration) {
+	o.Early = started(t.Trace, t.Steps[1].At)
+	start := t.flow.arrived[0].at
+	o.MB = float64(t.flow.nbytes(start, start.Add(length))) / 1e6
+	o.Lost = t.flow.lost(start.Add(length))
+}
+
+// started counts the handoffs of the mobile host from the start of the flow to a moment.
+func started(t *scene.Trace, to time.Time) (n int) {
 	for _, e := range t.Events["mn"] {
-		if e.Kind == "handoff-started" && e.Time.After(t.Start) && e.Time.Before(t.Steps[1].At) {
-			o.Early++
+		if e.Kind == "handoff-started" && e.Time.After(t.Start) && e.Time.Before(to) {
+			n++
 		}
 	}
-	start := t.flow.arrived[0].at
-	o.MB = float64(t.flow.nbytes(start, start.Add(s.Length))) / 1e6
-	o.Lost = t.flow.lost(start.Add(s.Length))
-	return o, nil
+	return n
 }
 
 // sumsOutcome counts the checksums on the wire if both ends use the rule of RFC 6741 §4.2.

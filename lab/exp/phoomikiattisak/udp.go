@@ -95,14 +95,20 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 		return o, fmt.Errorf("read the UDP flow: %w", err)
 	}
 	w.Shut()
-	// The first second sets up the session, which has different rules.
-	from := t.At(time.Second)
 	o = udpOutcome{
 		Scenario:  scenario,
 		Counters:  counters,
 		Refused:   flow.BufferErrors(),
 		QueueDrop: int(t.Drops["queue"] + t.Drops["refused"]),
 	}
+	o.judge(env, t, up, down)
+	return o, nil
+}
+
+// judge extracts the figures from the logs. The first second sets up the session, which has
+// different rules.
+func (o *udpOutcome) judge(env *exp.Env, t *scene.Trace, up, down *udpflow.Flow) {
+	from, length := t.At(time.Second), env.Params.Seconds("udp_s")
 	for _, f := range []*udpflow.Flow{up, down} {
 		n := f.Count(from, t.At(length))
 		at, lost := f.Losses(from, t.At(length), 10*time.Millisecond)
@@ -113,13 +119,12 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 		}
 		o.Written, o.Lost, o.Late = o.Written+n.Written, o.Lost+n.Lost, o.Late+n.Misorders
 	}
-	far := paths[scenario]
+	far := paths[o.Scenario]
 	o.DropPct = rateDrop(down, from, t.At(length), (rtt(env, far[1])-rtt(env, far[0]))/2)
 	_, o.Y = down.Rate(t.Start, t.At(length), drawn)
 	for i := range o.Y {
-		o.Y[i] *= float64(size) * 8e-6
+		o.Y[i] *= env.Params.Float("udp_size") * 8e-6
 	}
-	return o, nil
 }
 
 // rateDrop returns by how many per cent the arrivals of the worst second are below the

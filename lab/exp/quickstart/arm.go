@@ -185,22 +185,27 @@ func (a *round) compare(ctx context.Context, when string) []string {
 	defer cancel()
 	var diff []string
 	_ = topo.Wait(wctx, "routes as before", func() bool {
-		diff = nil
 		now, err := a.routes(ctx)
+		diff = differences(a.before, now, when)
 		if err != nil {
 			diff = append(diff, err.Error())
 		}
-		for r := range a.before {
-			if !now[r] {
-				diff = append(diff, when+": lost "+r)
-			}
-		}
-		for r := range now {
-			if !a.before[r] {
-				diff = append(diff, when+": new "+r)
-			}
-		}
 		return len(diff) == 0
 	}) // the differences are the result
+	return diff
+}
+
+// differences compares two sets of routes.
+func differences(before, now map[string]bool, when string) (diff []string) {
+	for r := range before {
+		if !now[r] {
+			diff = append(diff, when+": lost "+r)
+		}
+	}
+	for r := range now {
+		if !before[r] {
+			diff = append(diff, when+": new "+r)
+		}
+	}
 	return diff
 }

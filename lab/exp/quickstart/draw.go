@@ -88,7 +88,7 @@ func (t *trace) addSeries(r *result.Result) {
 		r.AddSeries(seriesName(t.arm, what+" lost"), "per 100 ms", x, y)
 	}
 	var x, y []float64
-	for _, e := range t.traffic.ssh.Echoes() {
+	for _, e := range t.traffic.echoes {
 		if at := t.Rel(e.Sent); e.RTT > 0 && at >= 0 {
 			x, y = append(x, stats.Round(at, 3)), append(y, stats.Round(stats.Millis(e.RTT), 1))
 		}

@@ -43,16 +43,23 @@ func run(ctx context.Context, env *exp.Env) error {
 	if err != nil {
 		return fmt.Errorf("run with Roam: %w", err)
 	}
-	with.metrics(env)
 	var without *trace
 	if env.Params.Bool("control") {
 		if without, err = measure(ctx, env, false); err != nil {
 			return fmt.Errorf("control without Roam: %w", err)
 		}
-		without.controlMetrics(env.Result)
-	} else {
-		env.Result.Miss("control_delivered_away", "the control was turned off")
 	}
+	judge(env, with, without)
 	draw(env, with, without)
 	return nil
+}
+
+// judge sets the metrics of all claims; without is nil if the control was turned off.
+func judge(env *exp.Env, with, without *trace) {
+	with.metrics(env)
+	if without == nil {
+		env.Result.Miss("control_delivered_away", "the control was turned off")
+		return
+	}
+	without.controlMetrics(env.Result)
 }

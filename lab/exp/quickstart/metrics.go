@@ -21,7 +21,7 @@ func (t *trace) metrics(env *exp.Env) {
 	t.softMetrics(r)
 	t.hardMetrics(r, map[string]int{"out": env.Params.Int("udp_rate"), "in": env.Params.Int("udp_rate_in")})
 	r.Set("rtt_ms", 2*env.Params.Float("delay_ms"))
-	r.Set("udp_rcvbuf_errors", float64(t.traffic.udp.BufferErrors()))
+	r.Set("udp_rcvbuf_errors", float64(t.traffic.bufferErrors))
 	drops := 0.0
 	for why, n := range t.Drops {
 		r.Set("emulator_drops_"+why, float64(n))
@@ -86,7 +86,7 @@ func (t *trace) sessionMetrics(r *result.Result) {
 		}
 	}
 	worst := 0.0
-	for _, e := range t.traffic.ssh.Echoes() {
+	for _, e := range t.traffic.echoes {
 		if e.Sent.Before(t.Start) {
 			continue // the session was still being set up
 		}
@@ -240,7 +240,7 @@ func (t *trace) delivered(from, to time.Time) map[string]int {
 		"tcp_bytes": tr.readUp.Bytes(from, to) + tr.readDown.Bytes(from, to),
 		"echoes":    0, "downloads": 0,
 	}
-	for _, e := range tr.ssh.Echoes() {
+	for _, e := range tr.echoes {
 		if back := e.Sent.Add(e.RTT); e.RTT > 0 && !back.Before(from) && back.Before(to) {
 			n["echoes"]++
 		}

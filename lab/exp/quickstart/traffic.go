@@ -39,6 +39,8 @@ type traffic struct {
 	flowUp, flowDown *udpflow.Flow
 	readUp, readDown tcpflow.Stream
 	iperf            map[string]workload.IperfReport
+	echoes           []workload.Echo // of the ssh session
+	bufferErrors     int             // datagrams of the UDP probe that receive buffers refused
 }
 
 // startTraffic starts all sessions and returns when all of them run.
@@ -177,10 +179,12 @@ func (t *traffic) finish(ctx context.Context) error {
 	if t.flowUp, t.flowDown, err = t.udp.Stop(ctx, t.udpDrain); err != nil {
 		return fmt.Errorf("read the UDP probe: %w", err)
 	}
+	t.bufferErrors = t.udp.BufferErrors()
 	t.readUp, t.outcome[t.tcpUp.Name()] = t.tcpUp.Stop(ctx)
 	t.readDown, t.outcome[t.tcpDown.Name()] = t.tcpDown.Stop(ctx)
 	t.last[t.ssh.Name()] = t.ssh.State().Detail
 	t.outcome[t.ssh.Name()] = t.ssh.Close(ctx)
+	t.echoes = t.ssh.Echoes()
 	for _, i := range []*workload.Iperf{t.iperfTCP, t.iperfUDP} {
 		t.iperf[i.Name()], t.outcome[i.Name()] = i.Wait(ctx)
 	}
@@ -225,6 +229,7 @@ func (t *traffic) abandon(ctx context.Context) error {
 	t.readUp, errUp = t.tcpUp.Stop(sctx)
 	t.readDown, errDown = t.tcpDown.Stop(sctx)
 	t.outcome[t.tcpUp.Name()], t.outcome[t.tcpDown.Name()] = errUp, errDown
+	t.echoes, t.bufferErrors = t.ssh.Echoes(), t.udp.BufferErrors()
 	t.kill()
 	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), errUp, errDown)

@@ -140,17 +140,23 @@ func (p *pass) finish(ctx context.Context, o *outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
-	var errs []error
+	var reports [2]workload.IperfReport
+	var errs [2]error
+	for i := range reports {
+		reports[i], errs[i] = p.tests[i].Wait(ctx)
+	}
+	o.reported(reports, errs)
+}
+
+// reported takes the reports of iperf3, out and in.
+func (o *outcome) reported(reports [2]workload.IperfReport, errs [2]error) {
 	for i, w := range o.ways() {
-		r, err := p.tests[i].Wait(ctx)
-		errs = append(errs, err)
-		w.AppLost, w.AppSent = r.LostPackets, r.Packets
+		w.AppLost, w.AppSent = reports[i].LostPackets, reports[i].Packets
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errs[:]...); err != nil {
 		o.Why = err.Error()
-		return
 	}
-	o.Alive = true
+	o.Alive = o.Why == ""
 }
 
 // bufferErrors counts datagrams that receive buffers refused, on both hosts.

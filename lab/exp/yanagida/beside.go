@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"time"
 
 	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/packets"
+	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
@@ -38,13 +40,17 @@ func beside(ctx context.Context, env *exp.Env) error {
 	if err != nil {
 		return err
 	}
-	r := env.Result
+	b.metrics(env.Result)
+	return nil
+}
+
+// metrics sets the metrics of the claims.
+func (b *besides) metrics(r *result.Result) {
 	r.Set("beside_packets", float64(b.Compared))
 	r.Set("beside_changed", float64(b.Changed+b.Options+b.Foreign))
 	r.Set("beside_lost", float64(b.Lost))
 	r.Set("beside_capture_dropped", float64(b.Dropped))
 	r.SetBool("beside_content_right", b.Why == "")
-	return nil
 }
 
 func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides, err error) {
@@ -90,12 +96,17 @@ func measureBeside(ctx context.Context, env *exp.Env, w *exp.Window) (b besides,
 		return b, err
 	}
 	b.compare(left, right)
-	for _, p := range left {
-		if p.Src != mn.Addr && p.Src != plain.Addr || p.Dst != mn.Addr && p.Dst != plain.Addr {
+	b.foreign(left, mn.Addr, plain.Addr)
+	return b, nil
+}
+
+// foreign counts the packets from or to another address than the two hosts' own.
+func (b *besides) foreign(list []packets.Packet, one, other netip.Addr) {
+	for _, p := range list {
+		if p.Src != one && p.Src != other || p.Dst != one && p.Dst != other {
 			b.Foreign++
 		}
 	}
-	return b, nil
 }
 
 // traffic runs a session of Roam and both probes with the plain host.
@@ -152,14 +163,20 @@ func (b *besides) traffic(ctx context.Context, env *exp.Env, s *scene.Scene, dir
 	if err != nil {
 		return err
 	}
+	_, err = tcp.Stop(ctx)
+	b.ended(err, up, down)
+	return nil
+}
+
+// ended takes how the connection ended, and the logs of the UDP probe.
+func (b *besides) ended(tcp error, up, down *udpflow.Flow) {
 	now := time.Now()
 	for _, f := range []*udpflow.Flow{up, down} {
-		b.Lost += f.Count(now.Add(-time.Hour), now).Lost
+		b.Lost += f.Count(time.Time{}, now).Lost
 	}
-	if _, err := tcp.Stop(ctx); err != nil {
-		b.Why = err.Error()
+	if tcp != nil {
+		b.Why = tcp.Error()
 	}
-	return nil
 }
 
 // compare searches each packet of one end at the other: the bytes must be equal except for

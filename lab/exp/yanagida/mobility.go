@@ -32,19 +32,7 @@ func mobility(tcp bool) func(context.Context, *exp.Env) error {
 		if err != nil {
 			return err
 		}
-		r := env.Result
-		o, static := all["roam"], all["static"]
-		common(r, o, static, tcp)
-		r.Set("handoffs", float64(o.HandoffsMeant))
-		r.Set("handoffs_unscripted", math.Abs(float64(o.Handoffs-o.HandoffsMeant)))
-		r.Set("plain_delivered_away_bytes", float64(all["plain"].Away))
-		r.Set("plain_away_s", all["plain"].AwayS)
-		if l := all["linger"]; l != nil {
-			r.Set("linger_handoffs", float64(l.Handoffs))
-			r.Set("linger_s", env.Params.Float("linger_s"))
-		}
-		compare(r, o, all["mptcp"])
-		mip6(r)
+		mobilityMetrics(env.Result, env.Params, all, tcp)
 		switch {
 		case tcp:
 		case env.Engine == exp.Sim:
@@ -57,6 +45,22 @@ func mobility(tcp bool) func(context.Context, *exp.Env) error {
 		drawMobility(env, all, tcp)
 		return nil
 	}
+}
+
+// mobilityMetrics sets the metrics of the claims about all passes.
+func mobilityMetrics(r *result.Result, p exp.Params, all map[string]*outcome, tcp bool) {
+	o := all["roam"]
+	common(r, o, all["static"], tcp)
+	r.Set("handoffs", float64(o.HandoffsMeant))
+	r.Set("handoffs_unscripted", math.Abs(float64(o.Handoffs-o.HandoffsMeant)))
+	r.Set("plain_delivered_away_bytes", float64(all["plain"].Away))
+	r.Set("plain_away_s", all["plain"].AwayS)
+	if l := all["linger"]; l != nil {
+		r.Set("linger_handoffs", float64(l.Handoffs))
+		r.Set("linger_s", p.Float("linger_s"))
+	}
+	compare(r, o, all["mptcp"])
+	mip6(r)
 }
 
 // untilBack is the control's schedule. It ends soon after its first network returns, since

@@ -32,14 +32,16 @@ type Sent struct {
 type Flow struct {
 	Sent   []Sent // by number
 	Got    []Got  // in the order of arrival
-	copies map[uint64]int
+	copies []int  // how often each of Sent was read
 }
 
 // New makes a flow of sent and received datagrams.
 func New(sent []Sent, got []Got) *Flow {
-	f := &Flow{Sent: sent, Got: got, copies: make(map[uint64]int, len(got))}
+	f := &Flow{Sent: sent, Got: got, copies: make([]int, len(sent))}
 	for _, g := range got {
-		f.copies[g.Seq]++
+		if g.Seq < uint64(len(sent)) {
+			f.copies[g.Seq]++
+		}
 	}
 	return f
 }
@@ -88,7 +90,7 @@ func Number(payload []byte) (seq uint64, ok bool) {
 func (f *Flow) Missing(from, to time.Time) (list []uint64) {
 	a, b := from.UnixNano(), to.UnixNano()
 	for seq, s := range f.Sent {
-		if s.At >= a && s.At < b && !s.Refused && f.copies[uint64(seq)] == 0 {
+		if s.At >= a && s.At < b && !s.Refused && f.copies[seq] == 0 {
 			list = append(list, uint64(seq))
 		}
 	}
@@ -109,7 +111,7 @@ func (f *Flow) Count(from, to time.Time) Count {
 	a, b := from.UnixNano(), to.UnixNano()
 	var c Count
 	for seq, s := range f.Sent {
-		switch n := f.copies[uint64(seq)]; {
+		switch n := f.copies[seq]; {
 		case s.At < a || s.At >= b:
 		case s.Refused:
 			c.Refused++
@@ -217,7 +219,7 @@ func (f *Flow) Losses(start, end time.Time, bin time.Duration) (x, y []float64) 
 	}
 	for seq, s := range f.Sent {
 		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && !s.Refused &&
-			f.copies[uint64(seq)] == 0 {
+			f.copies[seq] == 0 {
 			y[i]++
 		}
 	}

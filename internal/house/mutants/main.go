@@ -1,0 +1,114 @@
+// Command mutants plants faults in the code that judges measurements, one at a time, and
+// lists those that no test notices.
+//
+// It implements four faults: a condition inverted, a sum skipped, the last of several values
+// instead of the greatest or least, a bound ten times as large. All faults of a package are
+// compiled into one test binary, in which an environment variable chooses one. It omits
+// equivalence: survivors that cannot matter are listed in alive.txt with their reasons. It
+// is driven by make test-mutants.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// target is a package of which some files are mutated.
+type target struct {
+	dir   string
+	files []string
+}
+
+// targets are the metrics, the judges and the records of scenes.
+var targets = []target{
+	{"lab/result", []string{"claim.go", "merge.go", "stats.go", "verdict.go"}},
+	{"lab/stats", []string{"stats.go"}},
+	{"lab/packets", []string{"flow.go", "update.go"}},
+	{"lab/workload/udpflow", []string{"log.go"}},
+	{"lab/workload/tcpflow", []string{"log.go"}},
+	{"lab/scene", []string{"trace.go"}},
+	{"lab/exp/quickstart", []string{"metrics.go", "trace.go"}},
+	{"lab/exp/beyond", []string{"judge.go"}},
+	{"lab/exp/flood", []string{"judge.go"}},
+	{"lab/exp/instants", []string{"judge.go"}},
+	{"lab/exp/hostile", []string{"judge.go", "records.go", "whole.go"}},
+	{"lab/exp/video", []string{"metrics.go"}},
+	{"lab/exp/yanagida", []string{"judge.go", "outcome.go"}},
+	{"lab/exp/phoomikiattisak", []string{"metrics.go", "outcome.go", "flow.go"}},
+}
+
+func main() {
+	only := flag.String("only", "", "mutate only packages whose directory contains this")
+	known := flag.String("alive", "internal/house/mutants/alive.txt", "file of survivors with their reasons")
+	most := flag.Float64("most", 2, "per cent of the faults that may survive")
+	flag.Parse()
+	reasons, err := readReasons(*known)
+	if err != nil {
+		fail(err)
+	}
+	all, alive, unexplained := 0, 0, 0
+	for _, t := range targets {
+		if !strings.Contains(t.dir, *only) {
+			continue
+		}
+		list, err := t.run()
+		if err != nil {
+			fail(err)
+		}
+		for _, m := range list {
+			all++
+			if m.killed {
+				continue
+			}
+			alive++
+			why := reasons[m.key()]
+			if why == "" {
+				unexplained++
+				why = "NO REASON IS KNOWN"
+			}
+			fmt.Printf("alive: %s: %s\n", m, why)
+		}
+	}
+	share := 100 * float64(alive) / float64(max(all, 1))
+	fmt.Printf("%d faults planted, %d alive (%.1f %%), %d of them without a reason\n", all, alive, share, unexplained)
+	if all == 0 || share > *most || unexplained > 0 {
+		os.Exit(1)
+	}
+}
+
+// readReasons reads lines of the form "file: function: fault: reason".
+func readReasons(path string) (map[string]string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read survivors: %w", err)
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, why, ok := strings.Cut(line, " -- ")
+		if !ok {
+			return nil, fmt.Errorf("read survivors: no reason in %q", line)
+		}
+		out[key] = why
+	}
+	return out, nil
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "mutants:", err)
+	os.Exit(1)
+}
+
+// privileged lists the tests of a package that need root, which are left out.
+func privileged(dir string) []string {
+	list, _ := filepath.Glob(filepath.Join(dir, "*_priv_test.go")) // the pattern is sound
+	slices.Sort(list)
+	return list
+}

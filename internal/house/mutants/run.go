@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// open opens a file of export data.
+func open(path string) (io.ReadCloser, error) {
+	if path == "" {
+		return nil, errors.New("no export data")
+	}
+	return os.Open(path)
+}
+
+// variable chooses the fault in a test binary; "trace" notes in the file that the second
+// variable names which faults are reached.
+const (
+	variable = "ROAM_MUTANT"
+	tracing  = "ROAM_MUTANT_TRACE"
+)
+
+// helper is compiled into the package.
+const helper = `package %s
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+var (
+	mutantID, _  = strconv.Atoi(os.Getenv("` + variable + `"))
+	mutantTrace  = os.Getenv("` + tracing + `")
+	mutantLock   sync.Mutex
+	mutantSeen   = map[int]bool{}
+)
+
+func mutantOn(id int) bool {
+	if mutantTrace != "" {
+		mutantLock.Lock()
+		defer mutantLock.Unlock()
+		if !mutantSeen[id] {
+			mutantSeen[id] = true
+			f, err := os.OpenFile(mutantTrace, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err == nil {
+				fmt.Fprintln(f, id)
+				f.Close()
+			}
+		}
+	}
+	return id == mutantID
+}
+
+func mutantNot(id int, b bool) bool { return b != mutantOn(id) }
+
+func mutantTen[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint16 | ~uint32 | ~uint64 | ~float64](id int, v T) T {
+	if mutantOn(id) {
+		return v * 10
+	}
+	return v
+}
+
+func mutantSum[T cmp.Ordered](id int, a, b T) T {
+	if mutantOn(id) {
+		return a
+	}
+	return a + b
+}
+
+func mutantMax[T cmp.Ordered](id int, v ...T) T {
+	if mutantOn(id) {
+		return v[len(v)-1]
+	}
+	return slices.Max(v)
+}
+
+func mutantMin[T cmp.Ordered](id int, v ...T) T {
+	if mutantOn(id) {
+		return v[len(v)-1]
+	}
+	return slices.Min(v)
+}
+`
+
+// run plants the faults of a package and reports which the tests notice.
+func (t target) run() ([]*mutant, error) {
+	work, err := os.MkdirTemp("", "roam-mutants")
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	defer os.RemoveAll(work)
+	exports, err := exportsOf(t.dir)
+	if err != nil {
+		return nil, err
+	}
+	p, files, names, err := load(t.dir, exports)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.dir, err)
+	}
+	overlay := map[string]string{}
+	put := func(path string, b []byte) error {
+		to := filepath.Join(work, fmt.Sprintf("%d.go", len(overlay)))
+		whole, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		overlay[whole] = to
+		return os.WriteFile(to, b, 0o600)
+	}
+	for i, path := range names {
+		if !slices.Contains(t.files, filepath.Base(path)) {
+			continue
+		}
+		b, err := p.file(path, files[i])
+		if err == nil {
+			err = put(path, b)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := put(filepath.Join(t.dir, "zz_mutant.go"), fmt.Appendf(nil, helper, p.pkg.Name())); err != nil {
+		return nil, err
+	}
+	bin, err := compile(t.dir, work, overlay)
+	if err != nil {
+		return nil, err
+	}
+	return p.list, try(t.dir, bin, work, p.list)
+}
+
+// exportsOf returns the export data of everything that a package imports.
+func exportsOf(dir string) (map[string]string, error) {
+	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./"+dir).Output()
+	if err != nil {
+		return nil, fmt.Errorf("list what %s imports: %w", dir, err)
+	}
+	m := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			m[path] = file
+		}
+	}
+	return m, nil
+}
+
+// compile builds the test binary with the faults, and without the tests that need root.
+func compile(dir, work string, overlay map[string]string) (string, error) {
+	for _, path := range privileged(dir) {
+		whole, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		overlay[whole] = ""
+	}
+	b, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		return "", err
+	}
+	file, bin := filepath.Join(work, "overlay.json"), filepath.Join(work, "test")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		return "", err
+	}
+	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", file, "-o", bin, "./"+dir).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compile %s with faults: %w: %s", dir, err, out)
+	}
+	return bin, nil
+}
+
+// try runs the tests once without a fault and then with each.
+func try(dir, bin, work string, list []*mutant) error {
+	trace := filepath.Join(work, "trace")
+	began := time.Now()
+	if out, err := test(dir, bin, time.Minute*10, variable+"=0", tracing+"="+trace); err != nil {
+		return fmt.Errorf("%s: the tests fail without a fault: %w: %s", dir, err, out)
+	}
+	limit := 10*time.Since(began) + 10*time.Second
+	b, _ := os.ReadFile(trace) // absent if nothing is reached
+	reached := strings.Fields(string(b))
+	for _, m := range list {
+		id := strconv.Itoa(m.id)
+		if slices.Contains(reached, id) {
+			_, err := test(dir, bin, limit, variable+"="+id)
+			m.killed = err != nil
+		}
+	}
+	return nil
+}
+
+// test runs a test binary in the directory of its package.
+func test(dir, bin string, limit time.Duration, env ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bin, "-test.failfast", "-test.short")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	return bytes.TrimSpace(out), err
+}

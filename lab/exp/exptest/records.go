@@ -1,0 +1,107 @@
+package exptest
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+// Origin is the start of traffic in all records.
+var Origin = time.Unix(1_700_000_000, 0)
+
+// At is a moment of the records.
+func At(d time.Duration) time.Time { return Origin.Add(d) }
+
+// Datagram is one datagram of a probe: when it was sent, what became of it, and how long it
+// took.
+type Datagram struct {
+	At      time.Duration
+	Refused bool // by the sender's kernel
+	Lost    bool
+	Doubled bool
+	Delay   time.Duration
+}
+
+// UDP writes the logs of both ends of a flow, one datagram after each pause, as the probe
+// writes them, and reads them. change may alter each datagram; nil leaves them as they are.
+func UDP(t testing.TB, length, pause, delay time.Duration, change func(*Datagram)) *udpflow.Flow {
+	t.Helper()
+	var tx []byte
+	type arrival struct {
+		at   time.Time
+		data []byte
+	}
+	var got []arrival
+	seq := uint64(0)
+	for at := time.Duration(0); at < length; at += pause {
+		d := Datagram{At: at, Delay: delay}
+		if change != nil {
+			change(&d)
+		}
+		sent := uint64(At(d.At).UnixNano())
+		tx = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(tx, seq), sent)
+		tx = append(tx, map[bool]byte{true: 1}[d.Refused])
+		if !d.Refused && !d.Lost {
+			came := At(d.At + d.Delay)
+			rec := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seq), sent)
+			rec = binary.BigEndian.AppendUint64(rec, uint64(came.UnixNano()))
+			got = append(got, arrival{came, rec})
+			if d.Doubled {
+				got = append(got, arrival{came, rec})
+			}
+		}
+		seq++
+	}
+	slices.SortStableFunc(got, func(a, b arrival) int { return a.at.Compare(b.at) })
+	var rx []byte
+	for _, g := range got {
+		rx = append(rx, g.data...)
+	}
+	base := filepath.Join(t.TempDir(), "udp")
+	write(t, base+".tx", tx)
+	write(t, base+".rx", rx)
+	f, err := udpflow.Load(base, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TCP writes the log of a receiving application that reads 1,000 bytes after each pause, but
+// not while quiet says so, and reads it.
+func TCP(t testing.TB, length, pause time.Duration, quiet func(time.Duration) bool) tcpflow.Stream {
+	t.Helper()
+	var rd []byte
+	for at := time.Duration(0); at < length; at += pause {
+		if quiet != nil && quiet(at) {
+			continue
+		}
+		rd = binary.BigEndian.AppendUint64(rd, uint64(At(at).UnixNano()))
+		rd = binary.BigEndian.AppendUint64(rd, 1000)
+	}
+	base := filepath.Join(t.TempDir(), "tcp")
+	write(t, base+".rd", rd)
+	s, err := tcpflow.Load(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Within returns a function that reports whether a moment lies within a span.
+func Within(from, to time.Duration) func(time.Duration) bool {
+	return func(at time.Duration) bool { return at >= from && at < to }
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,63 @@
+package flood
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"roam/lab/exp/exptest"
+	"roam/lab/result"
+)
+
+// healthy are the records of a run in which each claim holds by little.
+func healthy(t testing.TB) measured {
+	m := measured{
+		base: time.Millisecond, most: 1e6, rate: 1e6, sent: 10_000, arrived: 9_990, sessions: before + 12 + 1,
+		start: memory{maps: 1 << 20, rss: 10 << 20}, end: memory{maps: 1<<20 + 12*entry + 63<<10, rss: 20 << 20},
+		peak: 73 << 20,
+		up:   exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, nil),
+		down: exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, nil),
+	}
+	for i := range 12 {
+		h := honest{first: time.Millisecond}
+		if i == 3 {
+			h.first = 1900 * time.Microsecond
+		}
+		m.during = append(m.during, h)
+	}
+	return m
+}
+
+// Each claim fails by a record just beyond its bound, and by no other.
+func TestEachClaimSeesRed(t *testing.T) {
+	var cases []exptest.Case
+	add := func(name string, red, grey []string, alter func(*measured)) {
+		m := healthy(t)
+		alter(&m)
+		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey,
+			Judge: func(r *result.Result, _ int) { m.metrics(r) }})
+	}
+	one := func(d *exptest.Datagram) { d.Lost = d.At == 300*time.Millisecond }
+	add("healthy", nil, nil, func(*measured) {})
+	add("packets missing", []string{"sent"}, nil, func(m *measured) { m.arrived = 9_980 })
+	add("one lost out", []string{"lost"}, nil, func(m *measured) {
+		m.up = exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, one)
+	})
+	add("one lost in", []string{"lost"}, nil, func(m *measured) {
+		m.down = exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, one)
+	})
+	add("maps grew", []string{"maps"}, nil, func(m *measured) { m.end.maps += 2 << 10 })
+	add("the daemon grew", []string{"daemon"}, nil, func(m *measured) { m.end.rss = 75 << 20 })
+	add("the daemon grew for a while", []string{"daemon"}, nil, func(m *measured) { m.peak = 75 << 20 })
+	add("a peer without a session", []string{"honest"}, nil, func(m *measured) { m.sessions-- })
+	add("a peer without an answer", []string{"honest"}, nil, func(m *measured) { m.during[2].err = errors.New("no echo") })
+	add("a slow peer", []string{"honest-time"}, nil, func(m *measured) { m.during[5].first = 2100 * time.Microsecond })
+	add("few peers", nil, []string{"honest-time"}, func(m *measured) {
+		m.sessions, m.during, m.end.maps = before+9+1, m.during[:9], 1<<20
+	})
+	add("next to no datagrams", nil, []string{"lost"}, func(m *measured) {
+		m.up = exptest.UDP(t, 300*time.Millisecond, time.Millisecond, 0, nil)
+	})
+	add("receive buffers overflow", nil, []string{"lost"}, func(m *measured) { m.overflows = 1 })
+	exptest.Claims(t, Experiment, nil, cases...)
+}

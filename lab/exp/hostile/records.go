@@ -1,0 +1,113 @@
+package hostile
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"roam/lab/node"
+	"roam/lab/stats"
+	"roam/lab/workload"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+// read takes the state of the only session from what Roam says of it, and from the events
+// how its last update was acknowledged. It reports whether there is one session.
+func (o *outcome) read(list []node.Session, events []node.Event, alone time.Time) bool {
+	if len(list) != 1 {
+		return false
+	}
+	o.State, o.UsedUDP, o.InUse = list[0].State, list[0].Encapsulation == "udp", ""
+	if p := list[0].InUse; p != nil {
+		o.InUse = p.Link
+	}
+	o.Acked = "not"
+	for _, e := range events {
+		switch {
+		case e.Time.Before(alone):
+		case e.Kind == "update-sent":
+			o.Acked = "not"
+		case e.Kind == "update-acked" && e.Encapsulated:
+			o.Acked = "udp"
+		case e.Kind == "update-acked":
+			o.Acked = "options"
+		}
+	}
+	return true
+}
+
+// hear takes the findings about the network from doctor's output.
+func (o *outcome) hear(output []byte, n network) {
+	var said struct {
+		Findings []struct {
+			Level, About, Text string
+		} `json:"findings"`
+	}
+	_ = json.Unmarshal(output, &said) // no output means no findings
+	for _, f := range said.Findings {
+		switch f.About {
+		case "path", "mtu", "label", "updates", "session":
+			o.Doctor = append(o.Doctor, f.Level+": "+f.Text)
+			o.Told = o.Told || n.told != "" && strings.Contains(f.Text, n.told)
+		}
+	}
+}
+
+// came holds the traffic that a cell received.
+type came struct {
+	entered, now time.Time        // of the handoff into the network, and of the end
+	states       []workload.State // of the connections at the end
+	broken       error            // of a connection that did not end well
+	streams      []tcpflow.Stream
+	up, down     *udpflow.Flow
+}
+
+// flows judges the traffic.
+func (o *outcome) flows(c came) {
+	o.TCP = c.broken == nil
+	if c.broken != nil {
+		o.Why = c.broken.Error()
+	}
+	for _, s := range c.states {
+		o.TCP = o.TCP && s.Alive && c.now.Sub(s.Last) < lively
+	}
+	o.UDP = c.up.Arrived(c.now.Add(-lively), c.now) > 0 && c.down.Arrived(c.now.Add(-lively), c.now) > 0
+	u, d := c.up.Count(c.entered, c.now), c.down.Count(c.entered, c.now)
+	o.Lost = u.Lost + d.Lost
+	o.GapUp = float64(c.up.LongestGap(c.entered, c.now).Length().Milliseconds())
+	o.GapDown = float64(c.down.LongestGap(c.entered, c.now).Length().Milliseconds())
+}
+
+// watched takes the records of the stay with two paths: the traffic from began on, the second
+// path from entered on, the router's counters before and after the last part.
+func (w *whole) watched(c came, began, end time.Time, before, after map[string]counter) {
+	w.judge(c.streams, began, c.entered, end)
+	for _, u := range []*udpflow.Flow{c.up, c.down} {
+		if from := w.Changed; from.After(c.entered) && from.Before(end) {
+			w.QuietMs = max(w.QuietMs, stats.Millis(u.LongestGap(from, end).Length()))
+		}
+	}
+	for way, names := range [2][2]string{{"out1", "out2"}, {"in1", "in2"}} {
+		for i, name := range names {
+			w.Datagrams[way][i] = after[name].Packets - before[name].Packets
+		}
+	}
+}
+
+// spread takes from both ends how TCP is spread, and from the events when that changed.
+func (w *whole) spread(ends [2][]node.Session, events []node.Event) bool {
+	w.Spread, w.Changed = [2]string{}, time.Time{}
+	for i, list := range ends {
+		if len(list) != 1 {
+			return false
+		}
+		w.Spread[i] = list[0].Spread
+	}
+	for _, e := range events {
+		if e.Kind == "spread-changed" && e.Reason == "flow" {
+			w.Changed = e.Time
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package instants
+
+import (
+	"testing"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/exp/exptest"
+	"roam/lab/result"
+	"roam/lab/workload/tcpflow"
+	"roam/lab/workload/udpflow"
+)
+
+// Each claim fails by a record just beyond its bound, and by no other.
+func TestEachClaimSeesRed(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "quick", "instants=4")
+	length, ms := plan(p).Length, time.Millisecond
+	rtt := time.Duration(2 * p.Float("delay_ms") * float64(ms))
+	var cases []exptest.Case
+	// Both probes pause for 1.15 round trips after the second handoff in all runs.
+	pause := exptest.Within(begin(p, 1)+10*ms, begin(p, 1)+10*ms+rtt*115/100-ms)
+	udp := func(more func(*exptest.Datagram)) *udpflow.Flow {
+		return exptest.UDP(t, length, ms, ms, func(d *exptest.Datagram) {
+			if pause(d.At) { // those within the pause arrive together at its end
+				d.Delay = begin(p, 1) + 10*ms + rtt*115/100 - d.At
+			}
+			if more != nil {
+				more(d)
+			}
+		})
+	}
+	tcp := func(more func(time.Duration) bool) tcpflow.Stream {
+		return exptest.TCP(t, length, ms, func(d time.Duration) bool { return pause(d) || more != nil && more(d) })
+	}
+	add := func(name string, red, grey []string, alter func(*seen)) {
+		s := &seen{Trace: trace(p, exptest.Origin, -1), whole: 2, up: udp(nil), down: udp(nil), out: tcp(nil), in: tcp(nil)}
+		alter(s)
+		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
+			s.judge(&exp.Env{Params: p, Result: r})
+		}})
+	}
+	one := func(at time.Duration) func(*exptest.Datagram) {
+		return func(d *exptest.Datagram) { d.Lost = d.At == at }
+	}
+	add("sound", nil, nil, func(*seen) {})
+	for i := range 4 {
+		from := begin(p, i) + 40*ms
+		add("one never done", []string{"instants"}, nil, func(s *seen) { s.Trace = trace(p, exptest.Origin, i) })
+		add("one lost out", []string{"udp-lost"}, nil, func(s *seen) { s.up = udp(one(from)) })
+		add("one lost in", []string{"udp-lost"}, nil, func(s *seen) { s.down = udp(one(from)) })
+		gap := exptest.Within(from, from+rtt*125/100)
+		late := func(d *exptest.Datagram) {
+			if gap(d.At) {
+				d.Delay = from + rtt*125/100 - d.At
+			}
+		}
+		add("UDP out pauses", []string{"udp-gap"}, nil, func(s *seen) { s.up = udp(late) })
+		add("UDP in pauses", []string{"udp-gap"}, nil, func(s *seen) { s.down = udp(late) })
+		add("TCP out pauses", []string{"tcp-gap"}, nil, func(s *seen) { s.out = tcp(gap) })
+		add("TCP in pauses", []string{"tcp-gap"}, nil, func(s *seen) { s.in = tcp(gap) })
+	}
+	add("a connection is not whole", []string{"tcp-whole"}, nil, func(s *seen) { s.whole = 1 })
+	add("receive buffers overflow", nil, []string{"udp-lost"}, func(s *seen) { s.bufferErrors = 1 })
+	add("no TCP", nil, []string{"tcp-whole", "tcp-gap"}, func(s *seen) { s.out, s.in = nil, nil })
+	exptest.Claims(t, Experiment, nil, cases...)
+}

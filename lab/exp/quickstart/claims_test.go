@@ -1,0 +1,322 @@
+package quickstart
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/exp/exptest"
+	"roam/lab/node"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/workload"
+	"roam/lab/workload/udpflow"
+)
+
+// records are the raw records of both passes, from which a case takes something away.
+type records struct {
+	t         testing.TB
+	p         exp.Params
+	length    time.Duration
+	out, in   func(*exptest.Datagram) // of the UDP probe with Roam
+	up, down  func(time.Duration) bool
+	late      map[string]time.Duration // from the advertisement to the locator, by number of the handoff
+	bytes     map[string]uint64        // additional bytes by link, in the samples of the phase of three links
+	routes    string                   // afterwards
+	died      map[string]error
+	drops     map[string]uint64
+	peers     int
+	overflows int
+	control   func(*trace) // alters the pass without Roam
+}
+
+const routesBefore = "2001:db8:1::/64 dev net1 proto kernel metric 256 expires 3599sec pref medium\n" +
+	"default via fe80::1 dev net1 proto ra metric 1024\n"
+
+// session is an application of which only the name is needed.
+type session string
+
+func (s session) Name() string          { return string(s) }
+func (s session) State() workload.State { return workload.State{} }
+
+var sessions = []string{"iperf3 TCP", "iperf3 UDP", "curl", "ssh", "UDP probe", "TCP out", "TCP in"}
+
+// healthy is a run in which each claim holds by little: the first datagram after the hard
+// handoff comes 27 ms after the locator, TCP pauses 45 ms, a locator takes 90 ms.
+func healthy(t testing.TB, set ...string) *records {
+	p := exptest.Params(t, Experiment.Params, "quick", append([]string{"udp_rate=4000", "udp_rate_in=1000"}, set...)...)
+	pl := plan(p, false)
+	return &records{
+		t: t, p: p, length: pl.Length, late: map[string]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
+		died: map[string]error{}, drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
+	}
+}
+
+// locator returns when the daemon has a locator after the step of handoff n, 1 and up.
+func (x *records) locator(n int, at time.Duration) time.Duration {
+	return at + 200*time.Millisecond + x.lag(n)
+}
+
+// lag is the time from the advertisement to the locator.
+func (x *records) lag(n int) time.Duration {
+	if d, ok := x.late[string(rune('0'+n))]; ok {
+		return d
+	}
+	return 90 * time.Millisecond
+}
+
+// hardLocator is when the locator of the hard handoff is usable.
+func (x *records) hardLocator() time.Duration { return x.locator(5, plan(x.p, false).hard) }
+
+// softStep returns the step of soft handoff n, 1 and up.
+func softStep(p exp.Params, n int) time.Duration {
+	i := 0
+	for _, s := range plan(p, false).Steps {
+		if s.Op == scene.Attach && s.From != "" {
+			if i++; i == n {
+				return s.At
+			}
+		}
+	}
+	panic("no such handoff")
+}
+
+// pass makes the records of one pass.
+func (x *records) pass(control bool) *trace {
+	pl := plan(x.p, control)
+	tr := &trace{plan: pl, established: x.peers, Trace: &scene.Trace{
+		Start: exptest.Origin, End: exptest.At(pl.Length), Drops: x.drops,
+	}}
+	n := 0
+	for _, s := range pl.Steps {
+		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At)})
+		if s.From == "" || s.Op != scene.Attach && s.Op != scene.Swap {
+			continue
+		}
+		n++
+		usable := x.locator(n, s.At)
+		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(usable - x.lag(n)), Link: s.Link})
+		to := []node.LinkLocator{{Link: s.Link}}
+		tr.events = append(tr.events,
+			node.Event{Time: exptest.At(usable), Kind: "locator-added", To: to},
+			node.Event{Time: exptest.At(usable + 20*time.Millisecond), Kind: "update-acked", RTTMs: 20},
+			node.Event{Time: exptest.At(usable + 20*time.Millisecond), Kind: "handoff-done", To: to, DurationMs: 20})
+	}
+	tr.Samples = x.samples(pl)
+	return tr
+}
+
+// samples are the bytes of the links: all by net1 but in the phases with three links, where
+// each has its third within less than two points.
+func (x *records) samples(pl schedule) (list []scene.Sample) {
+	sum := map[string]uint64{"net1": 0, "net2": 0, "net3": 0}
+	for at := time.Duration(0); at <= pl.Length; at += 100 * time.Millisecond {
+		now := scene.Sample{At: exptest.At(at), Out: map[string]uint64{}, In: map[string]uint64{}}
+		for i, p := range pl.shares {
+			if at <= p.span.from || at > p.span.to {
+				continue
+			}
+			if len(p.links) == 1 {
+				sum["net1"] += 99_000
+				sum["net2"] += 1_000
+				continue
+			}
+			for j, l := range p.links {
+				sum[l] += 100_000 + uint64(5_000*(j-1)*(i-1)) // 33.3 and 1.67 points off
+			}
+		}
+		for l, n := range sum {
+			now.Out[l], now.In[l] = n, n
+			if len(pl.shares) > 0 && at >= pl.shares[0].span.to {
+				now.Out[l] += x.bytes["out "+l]
+				now.In[l] += x.bytes["in "+l]
+			}
+		}
+		list = append(list, now)
+	}
+	return list
+}
+
+// flows are those of runs without a fault, which most cases share.
+var flows = map[string]*udpflow.Flow{}
+
+// flow returns one way of the UDP probe; fault is nil for the one without a fault.
+func (x *records) flow(way string, fault func(*exptest.Datagram), pause time.Duration,
+	probe func(func(*exptest.Datagram)) func(*exptest.Datagram)) *udpflow.Flow {
+	key := fmt.Sprint(way, pause, x.hardLocator())
+	if f := flows[key]; f != nil && fault == nil {
+		return f
+	}
+	f := exptest.UDP(x.t, x.length, pause, 5*time.Millisecond, probe(fault))
+	if fault == nil {
+		flows[key] = f
+	}
+	return f
+}
+
+// judge extracts all metrics.
+func (x *records) judge(r *result.Result, _ int) {
+	with, tr := x.pass(false), &traffic{bufferErrors: x.overflows, outcome: map[string]error{}}
+	first := x.hardLocator() + 27*time.Millisecond
+	away := exptest.Within(with.plan.hard, first-5*time.Millisecond)
+	probe := func(more func(*exptest.Datagram)) func(*exptest.Datagram) {
+		return func(d *exptest.Datagram) {
+			d.Lost = away(d.At) // those sent before the locator is usable never arrive
+			if more != nil {
+				more(d)
+			}
+		}
+	}
+	pause := func(more func(time.Duration) bool) func(time.Duration) bool {
+		at := x.locator(2, softStep(x.p, 2))
+		return func(d time.Duration) bool {
+			return away(d) || exptest.Within(at, at+45*time.Millisecond)(d) || more != nil && more(d)
+		}
+	}
+	tr.flowUp = x.flow("out", x.out, time.Second/time.Duration(x.p.Int("udp_rate")), probe)
+	tr.flowDown = x.flow("in", x.in, time.Millisecond, probe)
+	tr.readUp = exptest.TCP(x.t, x.length, time.Millisecond, pause(x.up))
+	tr.readDown = exptest.TCP(x.t, x.length, time.Millisecond, pause(x.down))
+	for _, s := range sessions {
+		tr.sessions = append(tr.sessions, session(s))
+		tr.outcome[s] = x.died[s]
+	}
+	if err := tr.udpOutcome(); err != nil {
+		tr.outcome["UDP probe"] = err
+	}
+	tr.echoes = []workload.Echo{{Sent: exptest.At(time.Second), RTT: 20 * time.Millisecond}}
+	with.traffic = tr
+	with.routeDiff = differences(parseRoutes(routesBefore), parseRoutes(x.routes), "afterwards")
+
+	without, from := x.pass(true), time.Duration(0)
+	for _, s := range without.plan.Steps {
+		if s.Op == scene.Detach && s.Link == "net1" {
+			from = s.At
+		}
+	}
+	dead := func(d *exptest.Datagram) { d.Lost = d.At >= from }
+	quiet := func(d time.Duration) bool { return d >= from }
+	length := without.plan.Length
+	without.traffic = &traffic{
+		flowUp:   exptest.UDP(x.t, length, time.Millisecond, 5*time.Millisecond, dead),
+		flowDown: exptest.UDP(x.t, length, time.Millisecond, 5*time.Millisecond, dead),
+		readUp:   exptest.TCP(x.t, length, time.Millisecond, quiet),
+		readDown: exptest.TCP(x.t, length, time.Millisecond, quiet),
+		echoes: []workload.Echo{{Sent: exptest.At(100 * time.Millisecond), RTT: 20 * time.Millisecond},
+			{Sent: exptest.At(from)}},
+		curlGrew: []time.Time{exptest.At(100 * time.Millisecond), exptest.At(from + time.Second)},
+	}
+	if x.control != nil {
+		x.control(without)
+	}
+	judge(&exp.Env{Params: x.p, Result: r}, with, without)
+}
+
+// lose loses the datagrams sent within a span.
+func lose(from, to time.Duration) func(*exptest.Datagram) {
+	return func(d *exptest.Datagram) { d.Lost = d.Lost || d.At >= from && d.At < to }
+}
+
+// one loses the first datagram sent at or after a moment.
+func one(at time.Duration) func(*exptest.Datagram) { return lose(at, at+250*time.Microsecond) }
+
+// Each claim fails by a record just beyond its bound, and by no other.
+func TestEachClaimSeesRed(t *testing.T) {
+	ms := time.Millisecond
+	pl := plan(exptest.Params(t, Experiment.Params, "quick"), false)
+	var cases []exptest.Case
+	add := func(name string, alter func(*records), red ...string) {
+		x := healthy(t)
+		alter(x)
+		cases = append(cases, exptest.Case{Name: name, Red: red, Judge: x.judge})
+	}
+	lost, died := softStep(healthy(t).p, 1), errors.New("connection reset")
+	add("healthy", func(*records) {})
+	for _, s := range sessions {
+		red := map[string][]string{"ssh": {"sessions", "ssh"}, "curl": {"sessions", "curl"}}[s]
+		if red == nil {
+			red = []string{"sessions"}
+		}
+		add("dead "+s, func(x *records) { x.died[s] = died }, red...)
+	}
+	add("UDP probe dead at the end", func(x *records) { x.in = lose(x.length-600*ms, x.length) }, "sessions", "soft-loss")
+	add("plain IPv6 with one peer", func(x *records) { x.peers = 1 }, "roam")
+	add("one lost out", func(x *records) { x.out = one(lost + 100*ms) }, "soft-loss")
+	add("one lost in", func(x *records) { x.in = one(lost + 100*ms) }, "soft-loss")
+	add("one lost in the beginning", func(x *records) { x.out = one(0) }, "soft-loss")
+	add("one lost before the hard handoff", func(x *records) { x.out = one(pl.hard - inFlight - ms) }, "soft-loss")
+	add("one lost at the end", func(x *records) { x.out = one(x.length - ms) }, "soft-loss")
+	add("one lost in duality", func(x *records) { x.in = one(pl.shares[0].span.from) }, "soft-loss")
+	for n, name := range map[int]string{1: "first", 4: "last"} {
+		at := softStep(healthy(t).p, n)
+		add("TCP out pauses in the "+name, func(x *records) {
+			x.up = exptest.Within(x.locator(n, at), x.locator(n, at)+54*ms)
+		}, "soft-tcp-gap")
+		add("TCP in pauses in the "+name, func(x *records) {
+			x.down = exptest.Within(x.locator(n, at), x.locator(n, at)+54*ms)
+		}, "soft-tcp-gap")
+		add("TCP in pauses when the link goes in the "+name, func(x *records) {
+			cut := at + x.p.Seconds("overlap_s")
+			x.down = exptest.Within(cut+100*ms, cut+154*ms)
+		}, "soft-tcp-gap")
+		add("late locator in the "+name, func(x *records) { x.late[string(rune('0'+n))] = 104 * ms }, "ra-usable")
+	}
+	add("first datagram out late", func(x *records) { x.out = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")
+	add("first datagram in late", func(x *records) { x.in = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")
+	for way, pick := range map[string]func(*records, func(*exptest.Datagram)){
+		"out": func(x *records, f func(*exptest.Datagram)) { x.out = f },
+		"in":  func(x *records, f func(*exptest.Datagram)) { x.in = f },
+	} {
+		add("slow "+way+" until 60 ms", func(x *records) {
+			at := x.hardLocator()
+			pick(x, func(d *exptest.Datagram) {
+				d.Lost = d.Lost || d.At >= at && d.At < at+60*ms && d.At/ms%2 == 1
+			})
+		}, "hard-full")
+	}
+	for _, way := range []string{"out", "in"} {
+		add("uneven "+way, func(x *records) { x.bytes[way+" net1"] = 60_000 }, "shares")
+	}
+	add("a route lost", func(x *records) { x.routes = "default via fe80::1 dev net1 proto ra metric 1024\n" }, "routes")
+	add("a route left", func(x *records) { x.routes += "2001:db8:9::/64 dev net2 metric 1\n" }, "routes")
+	for what, alter := range map[string]func(*traffic){
+		"datagram out": func(tr *traffic) { tr.flowUp = exptest.UDP(t, 6*time.Second, time.Second, ms, nil) },
+		"datagram in":  func(tr *traffic) { tr.flowDown = exptest.UDP(t, 6*time.Second, time.Second, ms, nil) },
+		"bytes out":    func(tr *traffic) { tr.readUp = exptest.TCP(t, 6*time.Second, time.Second, nil) },
+		"bytes in":     func(tr *traffic) { tr.readDown = exptest.TCP(t, 6*time.Second, time.Second, nil) },
+		"echo": func(tr *traffic) {
+			tr.echoes = append(tr.echoes, workload.Echo{Sent: exptest.At(4 * time.Second), RTT: ms})
+		},
+		"download": func(tr *traffic) { tr.curlGrew = append(tr.curlGrew, exptest.At(5*time.Second)) },
+	} {
+		add("control delivers "+what, func(x *records) { x.control = func(tr *trace) { alter(tr.traffic) } }, "control")
+	}
+	cases = append(cases, unmeasured(t)...)
+	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// unmeasured are the runs that decide nothing about a claim.
+func unmeasured(t *testing.T) (cases []exptest.Case) {
+	grey := func(name string, x *records, ids ...string) {
+		cases = append(cases, exptest.Case{Name: name, Grey: ids, Judge: x.judge})
+	}
+	x := healthy(t)
+	x.control = func(tr *trace) {
+		tr.traffic = &traffic{flowUp: exptest.UDP(t, 0, 1, 0, nil), flowDown: exptest.UDP(t, 0, 1, 0, nil)}
+	}
+	grey("control delivers little before", x, "control")
+	x = healthy(t)
+	x.control = func(tr *trace) { tr.Steps = nil }
+	grey("control keeps its network", x, "control")
+	grey("few datagrams", healthy(t, "udp_rate=2000"), "soft-loss")
+	x = healthy(t)
+	x.overflows = 1
+	grey("receive buffers overflow", x, "soft-loss")
+	x = healthy(t)
+	x.drops["queue"] = 1
+	grey("the emulator drops", x, "soft-loss")
+	grey("another round-trip time", healthy(t, "delay_ms=10.5"), "hard-first", "hard-full")
+	return cases
+}

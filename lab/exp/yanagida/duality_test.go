@@ -1,0 +1,134 @@
+package yanagida
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"roam/lab/exp/exptest"
+	"roam/lab/packets"
+	"roam/lab/result"
+	"roam/lab/scene"
+)
+
+// duality are the faults that only duality can have.
+func (s *suite) duality() {
+	f := s.f
+	var off scene.Step
+	for _, st := range f.plan.Steps {
+		if st.Op == scene.Disable && off.Op != scene.Disable {
+			off = st
+		}
+	}
+	s.moving("uneven", "A12-equal-split", func(x *script) {
+		// Seven of a hundred packets of the second phase come by the other link.
+		for _, list := range []*[]packets.Packet{&x.s.mn, &x.s.cn} {
+			n := 0
+			for i, p := range *list {
+				if at := p.At.Sub(exptest.Origin); !isData(p, false) || at < 4*time.Second || at >= 6*time.Second ||
+					x.s.linkOf(p.SourceL64()) != "net2" {
+					continue
+				}
+				if n++; n%14 == 0 {
+					(*list)[i].Src = addr(l1, "mn").Addr()
+					if p.Where == "net2" {
+						(*list)[i].Where = "net1"
+					}
+				}
+			}
+		}
+	}, nil)
+	s.moving("comes after the removal", "A13-graceful-removal", func(x *script) {
+		i := find(x.s.mn, true, number(off.At-100*ms))
+		p := x.s.mn[i]
+		p.At, p.Where = exptest.At(off.At+ms+x.cell.rtt+5*ms), off.Link
+		x.s.mn = append(x.s.mn, p)
+	}, nil)
+	s.moving("sent after the removal", "A13-graceful-removal A13-nothing-sent", func(x *script) {
+		i, n := find(x.s.cn, true, number(off.At-100*ms)), number(off.At-100*ms)
+		p := x.s.cn[i]
+		p.At, p.Dst = exptest.At(off.At+ms+x.cell.rtt/2+5*ms), addr(network[off.Link], "mn").Addr()
+		x.s.cn = append(x.s.cn, p)
+		p = x.s.mn[find(x.s.mn, true, n)]
+		p.At, p.Where = exptest.At(off.At+ms+x.cell.rtt+5*ms), off.Link
+		x.s.mn = append(x.s.mn, p)
+	}, nil)
+	s.moving("a removal not acknowledged", "A13-graceful-removal A1-two-messages", func(x *script) {
+		last := f.plan.Steps[len(f.plan.Steps)-1].At
+		x.s.mn = slices.DeleteFunc(x.s.mn, func(p packets.Packet) bool {
+			u, ok := p.Update()
+			return ok && u.Ack && p.At.After(exptest.At(last))
+		})
+	}, nil)
+	held := &script{cell: f.roam(200*ms, 0).cell, held: true, swing: 0.04}
+	held.run()
+	s.with("waits for the acknowledgement", "A3-no-wait-for-ack", nil, map[string]*outcome{"roam200": f.judged(held, nil)},
+		f.besides)
+	short := f.roam(0, 0.04)
+	short.s.cell.plan.phases = slices.Clone(f.plan.phases)
+	short.s.cell.plan.phases[3].to = short.s.cell.plan.phases[3].from + settle
+	s.with("a short phase", "", f.guarded(s.t, "phases_too_short"), map[string]*outcome{"roam0": f.judged(short, nil)},
+		f.besides)
+	if !f.tcp {
+		return
+	}
+	s.deadMPTCP("mptcp200", 200*ms)
+	for _, rtt := range rtts {
+		key := fmt.Sprintf("mptcp%d", rtt)
+		x := f.mptcp(time.Duration(rtt)*ms, 0.02)
+		s.with("MPTCP is more even", "A24-mptcp-less-even", nil, map[string]*outcome{key: f.judged(x, nil)}, f.besides)
+	}
+	none := map[string]*outcome{}
+	for _, rtt := range rtts {
+		none[fmt.Sprintf("mptcp%d", rtt)] = nil
+	}
+	s.with("no MPTCP", "", []string{"A24-mptcp-less-even", "mptcp-alive"}, none, f.besides)
+	s.spreads()
+}
+
+// spreads are ten runs, of which one has other throughput than the rest.
+func (s *suite) spreads() {
+	var ids []string
+	for _, e := range s.f.claims(s.t) {
+		if e.Of != "" {
+			ids = append(ids, e.ID)
+		}
+	}
+	longer := func(rtt, more int) map[string]*outcome {
+		d := time.Duration(rtt) * ms
+		out := map[string]*outcome{}
+		for key, x := range map[string]*script{fmt.Sprintf("roam%d", rtt): s.f.roam(d, 0.04),
+			fmt.Sprintf("static%d", rtt): s.f.static(d)} {
+			for _, list := range []*[]packets.Packet{&x.s.mn, &x.s.cn} {
+				for i := range *list {
+					(*list)[i].Length += more
+				}
+			}
+			out[key] = s.f.judged(x, nil)
+		}
+		return out
+	}
+	add := func(name string, red, grey []string, altered map[string]*outcome, always bool) {
+		judge := func(r *result.Result, n int) {
+			if n != 4 && !always {
+				s.f.metrics(r, nil, s.f.besides)
+				return
+			}
+			s.f.metrics(r, altered, s.f.besides)
+		}
+		s.cases = append(s.cases, exptest.Case{Name: name, Red: red, Grey: grey, Runs: 10, Judge: judge})
+	}
+	for _, rtt := range rtts {
+		red := []string{fmt.Sprintf("A9-spread-out-%dms", rtt), fmt.Sprintf("A9-spread-in-%dms", rtt)}
+		add("one run is a little longer", nil, nil, longer(rtt, 45), false)
+		add("one run is longer", red, nil, longer(rtt, 55), false)
+	}
+	for metric, alter := range map[string]func(*outcome){
+		"emulator_drops":  func(o *outcome) { o.Drops = map[string]uint64{"queue": 1} },
+		"capture_dropped": func(o *outcome) { o.CaptureDropped = 1 },
+	} {
+		o := *s.f.sound["roam20"]
+		alter(&o)
+		add(metric, nil, slices.Concat(ids, s.f.guarded(s.t, metric)), map[string]*outcome{"roam20": &o}, true)
+	}
+}
