@@ -128,7 +128,8 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 func (ps *pendingPeers) isElsewhere(k *pendingPeer) bool {
 	own, _ := ps.ownTowards(k)
 	return slices.ContainsFunc(ps.byNIDs[k.nids()], func(o *pendingPeer) bool {
-		if o.key.Nonce != k.key.Nonce || o.key.Remote == k.key.Remote || o.state != unvalidatedPeer || k.listed && !o.listed {
+		same := o.key.Nonce == k.key.Nonce && o.key.Remote != k.key.Remote
+		if !same || o.state != unvalidatedPeer || k.listed && !o.listed {
 			return false
 		}
 		other, _ := ps.ownTowards(o)

@@ -109,7 +109,7 @@ __noinline int is_given(const struct inbound *in)
 	return !!bpf_map_lookup_elem(&places, &at);
 }
 
-#define STAYS 1000000000ULL /* ns after its last packet from there: how long a pending peer is answered at one locator */
+#define STAYS 1000000000ULL /* ns after its last packet: how long a pending peer is answered at one locator */
 
 /* Updates the entry with a packet of a pending peer that is in its place. Another nonce
  * from the locator where the first peer is answered gets the same answer; the first peer

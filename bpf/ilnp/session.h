@@ -124,7 +124,8 @@ __noinline int place_nonce(const struct session_key *nids, __u64 place, __u32 ep
 }
 
 /* Our nonce towards the pending peer that is answered under its NID. */
-static __always_inline int pending_nonce(const struct pending_peer *e, const struct session_key *nids, struct nonce *out)
+static __always_inline int pending_nonce(const struct pending_peer *e, const struct session_key *nids,
+					 struct nonce *out)
 {
 	return place_nonce(nids, e->given ? 0 : e->remote_l64.v, e->epoch, out);
 }

@@ -15,7 +15,8 @@ import (
 // one that lists its locators, one that lists others, or one with anywhere.
 func TestFirstContactOnTwoPaths(t *testing.T) {
 	jittery := Access{Delay: 5 * time.Millisecond, Jitter: 20 * time.Millisecond}
-	for name, record := range map[string][]roam.L64{"none": nil, "listed": {netA, netB}, "elsewhere": {netS + 5}, "anywhere": {}} {
+	records := map[string][]roam.L64{"none": nil, "listed": {netA, netB}, "elsewhere": {netS + 5}, "anywhere": {}}
+	for name, record := range records {
 		for seed := range uint64(50) {
 			n := New(seed)
 			mobile := n.AddNode("mobile", ilnp.Config{NIDs: []roam.NID{mobileNID}, Mode: ilnp.Duality})
@@ -38,7 +39,7 @@ func TestFirstContactOnTwoPaths(t *testing.T) {
 				t.Errorf("record %s, seed %d: %d datagrams were not answered", name, seed, lost)
 			}
 			if d := mobile.plane.drops["drop_wrong_nonce"] + server.plane.drops["drop_wrong_nonce"]; d > 0 {
-				t.Errorf("record %s, seed %d: %d packets with a nonce that the other end does not know", name, seed, d)
+				t.Errorf("record %s, seed %d: %d packets had a wrong nonce", name, seed, d)
 			}
 		}
 	}

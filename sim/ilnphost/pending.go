@@ -45,7 +45,8 @@ func (p *plane) tell(ev decide.Event, about Packet) {
 		p.miss(ev, about.Data)
 	case decide.PendingShown, decide.OtherNonce:
 		o := observation(ilnp.SeenPending, ev)
-		if b, ok := p.slow().AnswerProbe(about.Control, ev.OwnNonce); ok && ev.Whole && !p.host.core.DefersProbe(p.host.net.Now(), o) {
+		b, ok := p.slow().AnswerProbe(about.Control, ev.OwnNonce)
+		if ok && ev.Whole && !p.host.core.DefersProbe(p.host.net.Now(), o) {
 			p.host.transmit(ilnp.Transmit{Link: roam.LinkID(ev.Link), Packet: b})
 			ev.Whole = false
 		}

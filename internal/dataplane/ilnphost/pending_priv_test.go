@@ -41,8 +41,9 @@ func TestPendingElsewhere(t *testing.T) {
 	if first.OwnNonce == again.OwnNonce || !first.OwnNonce.Present() || !again.OwnNonce.Present() {
 		t.Errorf("answers with %x, then with %x", first.OwnNonce.Value(), again.OwnNonce.Value())
 	}
-	there := mustPacket(t)(ilnpwire.BuildEcho(at(else2, s.NID), at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes...")))
-	if ev := r.held("an echo request from there", there, PendingPeer); ev.OwnNonce != again.OwnNonce {
+	probe := []byte("sixteen bytes...")
+	echo := mustPacket(t)(ilnpwire.BuildEcho(at(else2, s.NID), at(here, ours), theirNonce, true, 9, 7, probe))
+	if ev := r.held("an echo request from there", echo, PendingPeer); ev.OwnNonce != again.OwnNonce {
 		t.Errorf("would be answered with %x", ev.OwnNonce.Value())
 	}
 	if other := r.held("another nonce", knock(elsewhere, wrongNonce), PendingPeer); other.OwnNonce == first.OwnNonce {
@@ -53,7 +54,7 @@ func TestPendingElsewhere(t *testing.T) {
 		t.Errorf("verdict %d on a packet to the NID: it is not the pending peer's", v)
 	}
 	r.wantKinds("a packet to the NID", Miss)
-	echo := mustPacket(t)(ilnpwire.BuildEcho(elsewhere, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes...")))
+	echo = mustPacket(t)(ilnpwire.BuildEcho(elsewhere, at(here, ours), theirNonce, true, 9, 7, probe))
 	v, out := r.ingress(echo)
 	if p, err := ilnpwire.ParsePacket(out); v != redirect || err != nil || p.Nonce != first.OwnNonce || p.Dst != elsewhere {
 		t.Errorf("echo request: verdict %d, %+v", v, p)

@@ -38,12 +38,14 @@ func TestPendingOnTwoLinks(t *testing.T) {
 	b := at(else1, a.NID)
 	r.ingress(knock(a, theirNonce))
 	first := r.events()[0].OwnNonce
-	r.check([]verdictCase{{"from the second link", knock(b, theirNonce), passOn, deliveredNonce, []EventKind{PendingPeer}}})
+	told := []EventKind{PendingPeer}
+	r.check([]verdictCase{{"from the second link", knock(b, theirNonce), passOn, deliveredNonce, told}})
 	if v, p := r.answer(a.NID); v != redirect || p.Dst != a || p.Nonce != first {
 		t.Errorf("verdict %d, answered %+v", v, p)
 	}
 	echo := mustPacket(t)(ilnpwire.BuildEcho(b, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes...")))
-	if ev := r.held("an echo request from there", echo, PendingPeer); ev.OwnNonce == first || !ev.OwnNonce.Present() || ev.Remote != b {
+	ev := r.held("an echo request from there", echo, PendingPeer)
+	if ev.OwnNonce == first || !ev.OwnNonce.Present() || ev.Remote != b {
 		t.Errorf("would be answered with %x, the first place has %x", ev.OwnNonce.Value(), first.Value())
 	}
 	// Data right behind the nonces have none, on either link.
@@ -53,7 +55,8 @@ func TestPendingOnTwoLinks(t *testing.T) {
 		}
 		r.events()
 	}
-	if got := r.entryOfPending(a.NID); got.RemoteL64.l64() != a.L64 || got.Also.l64() != b.L64 || got.RxPackets != 2 {
+	got := r.entryOfPending(a.NID)
+	if got.RemoteL64.l64() != a.L64 || got.Also.l64() != b.L64 || got.RxPackets != 2 {
 		t.Errorf("the entry has %v, %v and %d packets", got.RemoteL64.l64(), got.Also.l64(), got.RxPackets)
 	}
 	r.quiet(a.NID, 1100*time.Millisecond)
