@@ -66,6 +66,9 @@ func (c *Core) handleExcess(now time.Time, o Observation) {
 	if c.sessionOf(o.Key) == nil && !c.pending.isPending(o.Key) {
 		c.handlePending(now, o)
 	}
+	if k := c.pending.byKey[c.pending.keyOf(o)]; k != nil {
+		k.excess = true
+	}
 	switch {
 	case c.sessionOf(o.Key) != nil:
 		c.emit(Release{Key: o.Key})
@@ -176,7 +179,7 @@ func (ps *pendingPeers) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.
 		// its rule for that of an update of its own. This one waits for the validation.
 		return false
 	}
-	if k.key.Remote != p.Src {
+	if k.key.Remote != p.Src || now.Before(k.deferred) {
 		// The nonce sent to a locator is for the node there. A node that has forged a packet
 		// from there, and sends this from its own locator, must not receive it.
 		return false

@@ -118,7 +118,7 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 	if !k.proof.sent.IsZero() && s.update.state == untold {
 		c.repeatUpdate(now, s) // the lifetime in the proof was shorter than that of the locator
 	}
-	c.emit(Release{Key: s.key}) // answers that exceed the allowance of a pending peer
+	c.pending.releaseExcess(s)
 	if k.early != nil {
 		s.earlyAnswered, s.earlyCounted = k.earlyAcked, true
 		c.HandlePacket(now, k.earlyLink, k.early)
@@ -129,6 +129,19 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 			c.tellPaths(old.entry, s.entry)
 		}
 	}
+}
+
+// releaseExcess sends the answers that exceed the allowance of a pending peer by its
+// session, which is new. Those to another peer, which was answered under that alias, are
+// given up: they must not go to this one.
+func (ps *pendingPeers) releaseExcess(s *session) {
+	for _, o := range ps.byNIDs[SessionKey{s.localNID, s.remoteNID}] {
+		if o.excess && o.alias == s.key && o.key.Nonce != s.remoteNonce {
+			ps.effects.emit(Reject{Key: s.key})
+			return
+		}
+	}
+	ps.effects.emit(Release{Key: s.key})
 }
 
 // endReplaced ends the session that a node has lost its half of. Its entry is replaced, not

@@ -12,6 +12,7 @@ import (
 const (
 	pendingFirst = 300 * time.Millisecond // to the second probe, doubled each time
 	pendingTries = 6                      // 19 s in all
+	deferral     = 2 * pendingFirst       // of probes to another locator of one: two have had no answer at the first
 	pendingAgain = 100 * time.Millisecond // least time between probes that packets of the peer cause
 	silenceMin   = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
 	silenceTries = 3                      // how often it is probed, doubling that, where two nodes may be: 1.4 s in all
@@ -43,12 +44,14 @@ type pendingPeer struct {
 	found      FoundRule
 	runsRoam   bool // some of its packets were probes
 	knowsMore  bool // its packets came to several of our locators
+	excess     bool // answers to it wait, as they exceed its allowance
 	encap      bool // its nonce came in UDP, or its answer did
 	state      validationState
 	tries      int
 	oldProbes  int // probes of the old nonce
 	sent       tokens
 	since      time.Time
+	deferred   time.Time // until when no nonce goes to it: it may be validated at another locator
 	validated  time.Time
 	lastProbe  time.Time
 	life       pendingLife
@@ -106,7 +109,44 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 	k.held = o.Held
 	k.learn(o.Found)
 	k.life.note(now, o)
+	if ps.isElsewhere(k) {
+		k.deferred = now.Add(deferral)
+		ps.wake(now, k, deferral)
+		return
+	}
 	ps.probeInTurn(now, k)
+}
+
+// isElsewhere reports whether the peer with that nonce is about to be validated at another
+// locator, where it gets another nonce of ours.
+//
+// Our nonce for a locator is a function of that locator: a node that forges a packet from
+// there must not receive the nonce, wherever it sends that packet's own nonce from later.
+// So a peer that begins on two links would get two nonces, and may adopt the one that its
+// session here does not have. It gets the second one only if it does not answer where it
+// was first seen.
+func (ps *pendingPeers) isElsewhere(k *pendingPeer) bool {
+	own, _ := ps.ownTowards(k)
+	return slices.ContainsFunc(ps.byNIDs[k.nids()], func(o *pendingPeer) bool {
+		same := o.key.Nonce == k.key.Nonce && o.key.Remote != k.key.Remote
+		if !same || o.state != unvalidatedPeer || k.listed && !o.listed {
+			return false
+		}
+		other, _ := ps.ownTowards(o)
+		return other != own
+	})
+}
+
+// DefersProbe reports whether a probe of a pending peer must not be answered yet, as the
+// answer would have another nonce than those that the peer gets at another locator.
+func (c *Core) DefersProbe(now time.Time, o Observation) bool {
+	ps := &c.pending
+	key := ps.keyOf(o)
+	if k := ps.byKey[key]; k != nil {
+		return now.Before(k.deferred)
+	}
+	k := &pendingPeer{key: key, own: o.OwnNonce, listed: ps.isListed(key)}
+	return c.byNonce(key.Local, key.Remote.NID, key.Nonce) == nil && ps.isElsewhere(k)
 }
 
 // turnAway refuses a packet, and drops it if it is held.
@@ -150,7 +190,7 @@ func (k *pendingPeer) bareKey() Pending { return Pending{Local: k.key.Local, Rem
 // probeAgain probes a pending peer that has sent a further packet: where many packets are
 // lost it gets a probe for each of its own, and a forged first packet still causes few.
 func (ps *pendingPeers) probeAgain(now time.Time, k *pendingPeer) {
-	if k.state == unvalidatedPeer && now.Sub(k.lastProbe) >= k.probeInterval() {
+	if k.state == unvalidatedPeer && !now.Before(k.deferred) && now.Sub(k.lastProbe) >= k.probeInterval() {
 		ps.probe(now, k)
 	}
 }

@@ -46,13 +46,18 @@ static __always_inline struct pending_peer *entry_of(const struct session_key *k
 	return bpf_map_lookup_elem(&pending_peers, key);
 }
 
-/* Notes a pending peer that is not answered under its NID. Returns whether it was known.
- * There are three of them; a further one replaces one of these.
+#define IS_KNOWN 1     /* it has sent this nonce before */
+#define WAITS 2        /* its packets wait until it is validated */
+#define IS_ELSEWHERE 4 /* it was first seen at another locator, and may get another nonce of ours there */
+
+/* Notes a pending peer that is not answered under its NID. There are three of them; a
+ * further one replaces one of these. Returns IS_KNOWN and IS_ELSEWHERE.
  */
 __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 {
 	struct session_key key;
 	struct pending_peer *e;
+	int elsewhere;
 	__u64 id;
 	__u32 i;
 
@@ -64,12 +69,12 @@ __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 	e = entry_of(&key, is_told(skb, in));
 	if (!e)
 		return 0;
+	elsewhere = e->remote_l64.v != in->src.l64.v && same_nonce(&e->remote_nonce, &in->c.nonce) ? IS_ELSEWHERE : 0;
 	for (i = 0; i < OTHERS; i++) {
 		if (e->others[i].nonce != id)
 			continue;
-		e->others[i].l64 = in->src.l64;
 		e->others[i].encap |= in->encap;
-		return 1;
+		return IS_KNOWN | (e->others[i].l64.v != in->src.l64.v ? IS_ELSEWHERE : elsewhere);
 	}
 	i = e->next;
 	if (i >= OTHERS)
@@ -78,7 +83,7 @@ __noinline int note_other(struct __sk_buff *skb, const struct inbound *in)
 	e->others[i].nonce = id;
 	e->others[i].l64 = in->src.l64;
 	e->others[i].encap = in->encap;
-	return 0;
+	return elsewhere;
 }
 
 /* Counts a packet of the pending peer that is answered under its NID. */
@@ -91,39 +96,55 @@ static __always_inline void note_received(struct __sk_buff *skb, const struct in
 		e->rule = rule_shown(skb, &in->c, in->l3);
 }
 
-/* Does a record list the locator that a packet comes from? */
-static __always_inline int is_given(const struct inbound *in)
+/* Does a record list the locator that a packet comes from? A function of its own, as the
+ * stack is limited.
+ */
+__noinline int is_given(const struct inbound *in)
 {
-	struct addr at = in->src;
+	struct addr at;
 
+	if (!in)
+		return 0;
+	at = in->src;
 	return !!bpf_map_lookup_elem(&places, &at);
 }
 
-/* Updates the entry with a packet of a pending peer that is in its place. Returns whether
- * that peer was known. Another nonce from the locator where the first peer is answered
- * gets the same answer; the first peer stays, also against another nonce from elsewhere.
+#define STAYS 1000000000ULL /* ns after its last packet: how long a pending peer is answered at one locator */
+
+/* Updates the entry with a packet of a pending peer that is in its place. Another nonce
+ * from the locator where the first peer is answered gets the same answer; the first peer
+ * stays, also against another nonce from elsewhere. It also stays where it is while it
+ * sends from two links, so that it gets one nonce of ours. Returns as note_other.
  */
 __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e, __u32 epoch)
 {
-	int there, known, same_place;
+	__u64 now = bpf_ktime_get_coarse_ns();
+	int there, known, here, same_place, given;
 
 	if (!in || !e)
 		return 0;
 	there = !!e->remote_nonce.len;
 	known = there && same_nonce(&e->remote_nonce, &in->c.nonce);
-	same_place = there && e->remote_l64.v == in->src.l64.v && e->local_l64.v == in->dst.l64.v;
+	here = there && e->remote_l64.v == in->src.l64.v;
+	same_place = here && e->local_l64.v == in->dst.l64.v;
+	given = is_given(in);
 	if (there && !known) {
 		if (same_place)
 			note_received(skb, in, e);
-		return note_other(skb, in);
+		return note_other(skb, in) & IS_KNOWN;
 	}
+	if (known && !here && !(e->given && given) && now - e->heard < STAYS) {
+		e->also = in->src.l64;
+		return IS_KNOWN | IS_ELSEWHERE;
+	}
+	if (!here)
+		e->also = e->remote_l64;
+	e->heard = now;
 	if (!known) {
-		e->first_remote = in->src.l64;
-		e->first_local = in->dst.l64;
 		e->epoch = epoch;
 		e->encap = e->cuts = 0;
 		e->rule = RULE_NOT_FOUND;
-		e->since = bpf_ktime_get_coarse_ns();
+		e->since = now;
 	}
 	if (!same_place) {
 		e->syn_ack = 0;
@@ -133,10 +154,10 @@ __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, str
 		e->rx_bytes = e->rx_packets = e->tx_bytes = e->tx_packets = 0;
 	}
 	e->encap = in->encap ? PENDING_CAME | PENDING_SPOKE : e->encap & PENDING_SPOKE;
-	e->given = is_given(in);
+	e->given = given;
 	note_received(skb, in, e);
 	e->remote_nonce = in->c.nonce; /* last: from now on the peer is answered */
-	return known;
+	return known ? IS_KNOWN : 0;
 }
 
 /* Is another pending peer answered under the NID, elsewhere? Then this one waits too. */
@@ -183,7 +204,13 @@ static __always_inline int is_right_behind(struct __sk_buff *skb, const struct i
 	return 0;
 }
 
-/* True if a packet without nonce comes from the locator where a pending peer sent its
+/* Has the pending peer that is answered under the NID sent its nonce from there? */
+static __always_inline int sends_from(const struct pending_peer *e, union half l64)
+{
+	return e->remote_nonce.len && (e->remote_l64.v == l64.v || e->also.v == l64.v);
+}
+
+/* True if a packet without nonce comes from a locator where a pending peer sent its
  * nonce. If that nonce came in UDP, all its packets count: on a path that drops options
  * or ICMPv6 data goes without nonce after our answer, maybe before we have a session.
  * Otherwise GSO packets go without, and come before the daemon has made the session:
@@ -203,7 +230,7 @@ __noinline int speaks_for_pending(struct __sk_buff *skb, const struct inbound *i
 	e = bpf_map_lookup_elem(&pending_peers, &key);
 	if (!e)
 		return 0;
-	if (!e->remote_nonce.len || e->remote_l64.v != in->src.l64.v)
+	if (!sends_from(e, in->src.l64))
 		return in->c.proto != IPPROTO_ICMPV6 && is_encap_elsewhere(e, in->src.l64);
 	if (e->encap)
 		return in->c.proto != IPPROTO_ICMPV6;

@@ -46,11 +46,11 @@ static __always_inline int is_untold(void)
 /* Hands a packet to the daemon that waits until its sender, a pending peer, is validated.
  */
 __noinline int hold(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p, const struct event *about,
-		    int known)
+		    int how)
 {
 	if (!in || !about)
 		return drop(DROP_KERNEL_HELPER);
-	if (!known && is_untold())
+	if (!(how & IS_KNOWN) && is_untold())
 		return refuse(in, DROP_NOT_HELD);
 	if (tell_packet(skb, in->l3, p ? EV_OTHER_NONCE : EV_PENDING, about, RING_UNVALIDATED))
 		return refuse(in, DROP_NOT_HELD);
@@ -66,9 +66,10 @@ static __always_inline int receive_by_place(struct __sk_buff *skb, struct inboun
 	struct pending_peer *e = pending_of(&about->key);
 	int rule;
 
-	if (!e || e->remote_l64.v != in->src.l64.v)
-		return hold(skb, in, 0, about, 1);
-	note_received(skb, in, e);
+	if (!e || !sends_from(e, in->src.l64))
+		return hold(skb, in, 0, about, IS_KNOWN);
+	if (e->remote_l64.v == in->src.l64.v)
+		note_received(skb, in, e);
 	rule = rule_shown(skb, &in->c, in->l3);
 	if (rule == RULE_NOT_FOUND)
 		rule = e->rule;
@@ -86,9 +87,6 @@ static __always_inline int take_pending(struct __sk_buff *skb, struct inbound *i
 	}
 	return rule == RULE_RFC6741 ? FOR_STACK_6741 : FOR_STACK;
 }
-
-#define IS_KNOWN 1 /* it has sent this nonce before */
-#define WAITS 2    /* its packets wait until it is validated */
 
 /* Charges an echo request that is answered in place as bytes to a pending peer. A
  * function of its own, as the key stands on the stack: Linux 6.1.
@@ -111,7 +109,8 @@ __noinline int note_answered(const struct inbound *in, __u32 len)
 }
 
 /* An ICMPv6 message with the nonce of a pending peer. The program answers an echo request
- * in place: a peer asks by it about this host.
+ * in place: a peer asks by it about this host. Where the answer may have another nonce
+ * than those at another locator of the peer, the daemon decides when to answer.
  */
 __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p,
 				       const struct event *about, int how)
@@ -127,15 +126,29 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	}
 	if (in->c.type == ICMP6_LOCATOR_UPDATE)
 		return receive_early_update(skb, in, about, how & IS_KNOWN);
-	if (in->c.type == ICMP6_ECHO_REQUEST) {
+	if (in->c.type == ICMP6_ECHO_REQUEST && how & IS_ELSEWHERE) {
+		how |= WAITS;
+	} else if (in->c.type == ICMP6_ECHO_REQUEST) {
 		note_answered(in, about->bytes);
 		verdict = answer_echo(skb, in, &about->own_nonce);
 	}
 	if (verdict < 0 && how & WAITS)
-		return hold(skb, in, p, about, how & IS_KNOWN);
+		return hold(skb, in, p, about, how);
 	if (how & IS_KNOWN || !is_untold())
 		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);
 	return verdict >= 0 ? verdict : take_pending(skb, in, p, RULE_NOT_FOUND);
+}
+
+/* Our nonce towards the sender of a packet. e: the entry of its NID, if it is in its place.
+ * A function of its own, as the stack is limited.
+ */
+__noinline int own_nonce(const struct inbound *in, const struct pending_peer *e, struct event *about)
+{
+	if (!in || !about)
+		return 0;
+	if (e)
+		return place_nonce(&about->key, is_given(in) ? 0 : in->src.l64.v, e->epoch, &about->own_nonce);
+	return unlisted_nonce(&about->key, nonce_id(&in->c.nonce), in->src.l64.v, &about->own_nonce);
 }
 
 /* Treats an unknown node as a host without ILNP does: the stack answers with Parameter
@@ -166,10 +179,9 @@ static __always_inline int not_admitted(struct inbound *in)
 __noinline int receive_pending(struct __sk_buff *skb, struct inbound *in, const struct session_entry *p)
 {
 	struct host *h = this_host();
-	__u32 rule = RULE_NOT_FOUND;
 	struct event about;
 	struct pending_peer *e;
-	int known, waits;
+	int how, waits;
 	union half nid; /* the key of a map stands on the stack: Linux 6.1 */
 
 	if (!h || !in || !locator_on_wire(in->src.l64))
@@ -184,24 +196,27 @@ __noinline int receive_pending(struct __sk_buff *skb, struct inbound *in, const 
 	waits = !in->plain && (!is_in_place(in, p) || is_second(in, &about.key));
 	e = waits ? 0 : entry_of(&about.key, is_told(skb, in));
 	if (e) {
-		known = note_pending(skb, in, e, h->epoch);
-		rule = e->rule;
-		about.packets = e->tx_packets;
-		pending_nonce(e, &about.key, &about.own_nonce);
+		how = note_pending(skb, in, e, h->epoch);
+		about.rule = e->rule;
+		if (!(how & IS_ELSEWHERE))
+			about.packets = e->tx_packets;
 	} else {
-		known = note_other(skb, in);
-		unlisted_nonce(&about.key, nonce_id(&in->c.nonce), &about.own_nonce);
+		how = note_other(skb, in);
 	}
-	about.rule = is_probe(skb, in) ? IS_PROBE : rule;
-	if (p && is_own_place(p, locator_accepted(p, in->src.l64.v)))
+	own_nonce(in, e, &about);
+	if (is_probe(skb, in))
+		about.rule = IS_PROBE;
+	if (p && is_own_place(p, locator_accepted(p, in->src.l64.v))) {
 		about.own_nonce = p->local_nonce;
+		how &= IS_KNOWN;
+	}
 	if (in->c.proto == IPPROTO_ICMPV6)
-		return receive_pending_message(skb, in, p, &about, (known ? IS_KNOWN : 0) | (waits ? WAITS : 0));
+		return receive_pending_message(skb, in, p, &about, how | (waits ? WAITS : 0));
 	if (waits)
-		return hold(skb, in, p, &about, known);
-	if (known || !is_untold())
-		tell(&unvalidated, skb, e && acks_syn_ack(skb, e, in) ? EV_ACKED : p ? EV_OTHER_NONCE : EV_PENDING, &about);
-	return take_pending(skb, in, p, rule);
+		return hold(skb, in, p, &about, how);
+	if (how & IS_KNOWN || !is_untold())
+		tell(&unvalidated, skb, e && !(how & IS_ELSEWHERE) && acks_syn_ack(skb, e, in) ? EV_ACKED : p ? EV_OTHER_NONCE : EV_PENDING, &about);
+	return take_pending(skb, in, p, about.rule);
 }
 
 #endif

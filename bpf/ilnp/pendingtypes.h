@@ -20,7 +20,7 @@
  */
 struct other {
 	__u64 nonce;         /* nonce_id() of its nonce; 0: none */
-	union half l64;      /* where it was last seen */
+	union half l64;      /* where it was first seen */
 	__u64 encap;       /* its nonce came in UDP there */
 };
 
@@ -31,8 +31,8 @@ struct other {
 struct pending_peer {
 	union half remote_l64;
 	union half local_l64;
-	union half first_remote; /* locators of its first packet: our nonce is a function of them, */
-	union half first_local;  /* so that all of its paths get one nonce */
+	union half also; /* another locator that it has sent its nonce from; 0: none */
+	__u64 heard;     /* when a packet with its nonce last came from remote_l64 */
 	struct nonce remote_nonce; /* len 0: no peer is answered */
 	__u32 ifindex;
 	__u16 epoch;

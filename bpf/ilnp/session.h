@@ -62,9 +62,9 @@ static __always_inline __u64 nonce_id(const struct nonce *n)
 }
 
 /* Our nonce towards a pending peer where its NID is not known to be: one for each of its
- * nonces, from any locator.
+ * nonces, at each locator. A node that forges a packet from there does not learn it.
  */
-__noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, struct nonce *out)
+__noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, __u64 place, struct nonce *out)
 {
 	struct host *h = this_host();
 	struct sip s;
@@ -78,7 +78,8 @@ __noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, stru
 	sip_word(&s, nids->local.v);
 	sip_word(&s, nids->remote.v);
 	sip_word(&s, theirs);
-	a = sip_final(&s, 3);
+	sip_word(&s, place);
+	a = sip_final(&s, 4);
 	__builtin_memset(out, 0, sizeof(*out));
 	out->len = h->nonce_len;
 	__builtin_memcpy(out->b, &a, 4);
@@ -91,23 +92,25 @@ __noinline int unlisted_nonce(const struct session_key *nids, __u64 theirs, stru
 	return 0;
 }
 
-/* Our nonce towards the pending peer that is answered under its NID. */
-__noinline int pending_nonce(const struct pending_peer *e, const struct session_key *nids, struct nonce *out)
+/* Our nonce towards the pending peers at a place: a locator, or 0 for all those that a
+ * record lists. It depends on nothing else, so a node that forges packets from a locator
+ * never receives the nonce that the node there receives.
+ */
+__noinline int place_nonce(const struct session_key *nids, __u64 place, __u32 epoch, struct nonce *out)
 {
 	struct host *h = this_host();
 	struct sip s;
 	__u64 a, b;
 	__u32 k;
 
-	if (!h || !e || !nids || !out)
+	if (!h || !nids || !out)
 		return 0;
-	k = e->epoch & 1;
+	k = epoch & 1;
 	sip_init(&s, h->secret[2 * k], h->secret[2 * k + 1]);
 	sip_word(&s, nids->local.v);
 	sip_word(&s, nids->remote.v);
-	sip_word(&s, e->first_local.v);
-	sip_word(&s, e->first_remote.v);
-	a = sip_final(&s, 4);
+	sip_word(&s, place);
+	a = sip_final(&s, 3);
 	__builtin_memset(out, 0, sizeof(*out));
 	out->len = h->nonce_len;
 	__builtin_memcpy(out->b, &a, 4);
@@ -118,6 +121,13 @@ __noinline int pending_nonce(const struct pending_peer *e, const struct session_
 		__builtin_memcpy(out->b + 4, &b, 8);
 	}
 	return 0;
+}
+
+/* Our nonce towards the pending peer that is answered under its NID. */
+static __always_inline int pending_nonce(const struct pending_peer *e, const struct session_key *nids,
+					 struct nonce *out)
+{
+	return place_nonce(nids, e->given ? 0 : e->remote_l64.v, e->epoch, out);
 }
 
 #define RATE_COUNT_WINDOW 100000000ULL /* ns */

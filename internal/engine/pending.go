@@ -9,9 +9,10 @@ import (
 )
 
 // holdPending holds the packet of a pending peer that came with an event, if one did. It
-// answers a probe instead.
+// answers a probe instead, unless the answer could bring the peer a second nonce.
 func (e *Engine) holdPending(now time.Time, ev *dataplane.Event) {
-	if answer, ok := e.host().AnswerProbe(ev.Packet, ev.OwnNonce); ok {
+	answer, ok := e.host().AnswerProbe(ev.Packet, ev.OwnNonce)
+	if ok && !e.core.DefersProbe(now, observation(ilnp.SeenPending, *ev)) {
 		e.execute(now, ilnp.Transmit{Link: ev.Link, Packet: answer})
 		ev.Packet = nil
 	}

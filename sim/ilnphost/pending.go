@@ -44,7 +44,9 @@ func (p *plane) tell(ev decide.Event, about Packet) {
 	case decide.Miss:
 		p.miss(ev, about.Data)
 	case decide.PendingShown, decide.OtherNonce:
-		if b, ok := p.slow().AnswerProbe(about.Control, ev.OwnNonce); ok && ev.Whole {
+		o := observation(ilnp.SeenPending, ev)
+		b, ok := p.slow().AnswerProbe(about.Control, ev.OwnNonce)
+		if ok && ev.Whole && !p.host.core.DefersProbe(p.host.net.Now(), o) {
 			p.host.transmit(ilnp.Transmit{Link: roam.LinkID(ev.Link), Packet: b})
 			ev.Whole = false
 		}

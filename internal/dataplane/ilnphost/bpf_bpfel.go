@@ -241,8 +241,8 @@ type bpfPendingPeer struct {
 	_           structs.HostLayout
 	RemoteL64   bpfHalf
 	LocalL64    bpfHalf
-	FirstRemote bpfHalf
-	FirstLocal  bpfHalf
+	Also        bpfHalf
+	Heard       uint64
 	RemoteNonce bpfNonce
 	Ifindex     uint32
 	Epoch       uint16

@@ -82,7 +82,7 @@ func modelLive(l bpfSessionLive) decide.Live {
 
 func modelPending(e bpfPendingPeer) *decide.Pending {
 	m := &decide.Pending{
-		RemoteL64: e.RemoteL64.l64(), LocalL64: e.LocalL64.l64(), FirstRemote: e.FirstRemote.l64(), FirstLocal: e.FirstLocal.l64(),
+		RemoteL64: e.RemoteL64.l64(), LocalL64: e.LocalL64.l64(), Also: e.Also.l64(), Heard: e.Heard,
 		RemoteNonce: e.RemoteNonce.nonce(), Link: e.Ifindex, Epoch: e.Epoch,
 		EncapCame: e.Encap&1 != 0, EncapSpoke: e.Encap&2 != 0, Cuts: e.Cuts != 0, Since: e.Since, SynAck: e.SynAck,
 		RxBytes: e.RxBytes, RxPackets: e.RxPackets, TxBytes: e.TxBytes, TxPackets: e.TxPackets,

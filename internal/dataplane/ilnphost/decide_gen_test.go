@@ -317,7 +317,8 @@ func (g *gen) share() uint64 {
 func (g *gen) pendingPeer() bpfPendingPeer {
 	e := bpfPendingPeer{
 		RemoteL64: half(uint64(pick(g, remoteLocators[:4]...))), LocalL64: half(uint64(pick(g, ownLocators...))),
-		FirstRemote: half(uint64(pick(g, remoteLocators...))), FirstLocal: half(uint64(pick(g, ownLocators...))),
+		Also:    half(uint64(pick(g, 0, remoteLocators[0], remoteLocators[1]))),
+		Heard:   g.now - pick[uint64](g, 5, 900, 1500)*1e6,
 		Ifindex: pick(g, 1, uint32(otherLink)), Epoch: uint16(g.IntN(2)), Encap: pick[uint8](g, 0, 0, 0, 2, 3), Cuts: uint8(g.IntN(2)),
 		Since: g.now - pick[uint64](g, 5, 1500, 5000, 40000)*1e6, RxBytes: g.few() * 50, RxPackets: g.few(), TxBytes: g.few() * 20, TxPackets: g.few(),
 		Rule: bpfRuleFound(g.IntN(3)), Given: uint32(g.IntN(2)), Next: uint32(g.IntN(4)), SynAck: pick(g, 0, g.Uint64()|1), Guesses: pick[uint32](g, 0, 63),

@@ -28,7 +28,8 @@ func (r *rig) held(what string, b []byte, kind EventKind) Event {
 
 // TestPendingElsewhere: under a known NID nothing is delivered from where neither its
 // record nor its session has it. It waits with the daemon; only echo requests are
-// answered, and with one nonce wherever the peer sends from.
+// answered. A nonce that comes from two places is answered at the first one only, and
+// neither place learns the nonce of the other.
 func TestPendingElsewhere(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -37,8 +38,13 @@ func TestPendingElsewhere(t *testing.T) {
 	elsewhere := at(else1, s.NID)
 	first := r.held("a first segment", knock(elsewhere, theirNonce), PendingPeer)
 	again := r.held("from yet another place", knock(at(else2, s.NID), theirNonce), PendingPeer)
-	if first.OwnNonce != again.OwnNonce || !first.OwnNonce.Present() {
+	if first.OwnNonce == again.OwnNonce || !first.OwnNonce.Present() || !again.OwnNonce.Present() {
 		t.Errorf("answers with %x, then with %x", first.OwnNonce.Value(), again.OwnNonce.Value())
+	}
+	probe := []byte("sixteen bytes...")
+	echo := mustPacket(t)(ilnpwire.BuildEcho(at(else2, s.NID), at(here, ours), theirNonce, true, 9, 7, probe))
+	if ev := r.held("an echo request from there", echo, PendingPeer); ev.OwnNonce != again.OwnNonce {
+		t.Errorf("would be answered with %x", ev.OwnNonce.Value())
 	}
 	if other := r.held("another nonce", knock(elsewhere, wrongNonce), PendingPeer); other.OwnNonce == first.OwnNonce {
 		t.Error("two nodes get one nonce")
@@ -48,7 +54,7 @@ func TestPendingElsewhere(t *testing.T) {
 		t.Errorf("verdict %d on a packet to the NID: it is not the pending peer's", v)
 	}
 	r.wantKinds("a packet to the NID", Miss)
-	echo := mustPacket(t)(ilnpwire.BuildEcho(elsewhere, at(here, ours), theirNonce, true, 9, 7, []byte("sixteen bytes...")))
+	echo = mustPacket(t)(ilnpwire.BuildEcho(elsewhere, at(here, ours), theirNonce, true, 9, 7, probe))
 	v, out := r.ingress(echo)
 	if p, err := ilnpwire.ParsePacket(out); v != redirect || err != nil || p.Nonce != first.OwnNonce || p.Dst != elsewhere {
 		t.Errorf("echo request: verdict %d, %+v", v, p)

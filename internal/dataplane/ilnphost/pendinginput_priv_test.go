@@ -144,7 +144,7 @@ func TestUnlistedOfWhomNothingIsTold(t *testing.T) {
 }
 
 // The nonce of a pending peer depends on who and where it is and on the secret, and
-// on nothing that a flood of others could change.
+// on nothing that a flood of others, or a packet with a forged source, could change.
 func TestPendingNonceIsStable(t *testing.T) {
 	r := newRig(t)
 	r.change(func(s *HostSettings) { s.AcceptAny = true })
@@ -173,12 +173,16 @@ func TestPendingNonceIsStable(t *testing.T) {
 	if own(b) == n {
 		t.Error("another correspondent has the same nonce")
 	}
-	if own(moved) != n {
-		t.Error("another nonce on another path of one correspondent")
+	if own(moved) == n {
+		t.Error("another place learns the nonce of the first one")
 	}
 	evict(a)
-	if own(moved) == n {
+	m := own(moved)
+	if m == n {
 		t.Error("another place has the same nonce from the start")
+	}
+	if own(a) != n {
+		t.Error("another nonce at the first place, as packets came from elsewhere")
 	}
 	evict(a)
 	own(a)

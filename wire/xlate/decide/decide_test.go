@@ -183,17 +183,23 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// A pending peer is answered with one nonce, whatever path it takes, and nothing stays of
-// it that a look at the table could not tell.
+// A pending peer is answered at its first locator as long as it sends from there, and with
+// another nonce elsewhere.
 func TestPending(t *testing.T) {
 	s := host(func(s *decide.State, p *decide.Session) { p.Alias, s.Host.AcceptAny = decide.Key{}, true })
 	s.Ingress(now, in(t, there, peerNonce, ip6.UDP, make([]byte, 300)))
 	first := s.Egress(now, out(t, 10))
 	s.Ingress(now, in(t, else1, peerNonce, ip6.UDP, make([]byte, 300)))
 	second := s.Egress(now, out(t, 10))
-	if first.Dst.L64 != there || second.Dst.L64 != else1 || !first.Nonce.Present() || first.Nonce != second.Nonce {
+	if first.Dst.L64 != there || second.Dst.L64 != there || !first.Nonce.Present() || first.Nonce != second.Nonce {
 		t.Errorf("answered at %v with %v, then at %v with %v", first.Dst.L64, first.Nonce.Bytes,
 			second.Dst.L64, second.Nonce.Bytes)
+	}
+	s.Ingress(now+1100e6, in(t, else1, peerNonce, ip6.UDP, make([]byte, 300)))
+	third := s.Egress(now+1100e6, out(t, 10))
+	if third.Dst.L64 != else1 || !third.Nonce.Present() || third.Nonce == first.Nonce {
+		t.Errorf("answered at %v with %v, then at %v with %v", first.Dst.L64, first.Nonce.Bytes,
+			third.Dst.L64, third.Nonce.Bytes)
 	}
 }
 

@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/binary"
 
+	"roam"
 	"roam/wire/ilnp"
 	"roam/wire/ip6"
 )
@@ -38,16 +39,17 @@ func (s *State) entryOf(key Key, make bool) *Pending {
 }
 
 // noteOther notes a pending peer that is not answered under its NID, and reports whether
-// it was known.
-func (t *step) noteOther() bool {
+// it was known, and whether it was seen elsewhere first.
+func (t *step) noteOther() (known, elsewhere bool) {
 	id, e := nonceID(t.c.nonce), t.s.entryOf(t.nids(), t.isTold())
 	if e == nil {
-		return false
+		return false, false
 	}
+	elsewhere = e.RemoteNonce == t.c.nonce && e.RemoteL64 != t.src.L64
 	for i := range e.Others {
 		if o := &e.Others[i]; o.Nonce == id {
-			o.L64, o.Encap = t.src.L64, o.Encap || t.c.encap
-			return true
+			o.Encap = o.Encap || t.c.encap
+			return true, elsewhere || o.L64 != t.src.L64
 		}
 	}
 	i := e.Next
@@ -56,7 +58,7 @@ func (t *step) noteOther() bool {
 	}
 	e.Next = i + 1
 	e.Others[i] = Other{Nonce: id, L64: t.src.L64, Encap: t.c.encap}
-	return false
+	return false, elsewhere
 }
 
 // noteReceived counts a packet of the pending peer that is answered.
@@ -68,20 +70,34 @@ func (t *step) noteReceived(e *Pending) {
 	}
 }
 
+// stays is how long a pending peer is answered where it was first seen, after its last
+// packet from there, though it sends from elsewhere as well.
+const stays = second
+
 // notePending brings the entry up to date with what a packet shows of a pending peer that
 // is in its place, and reports whether that node was known.
 func (t *step) notePending(e *Pending) bool {
 	there := e.RemoteNonce.Present()
 	known := there && e.RemoteNonce == t.c.nonce
-	samePlace := there && e.RemoteL64 == t.src.L64 && e.LocalL64 == t.dst.L64
+	here := there && e.RemoteL64 == t.src.L64
+	samePlace := here && e.LocalL64 == t.dst.L64
+	given := t.s.Places[t.src]
 	if there && !known {
 		if samePlace {
 			t.noteReceived(e)
 		}
-		return t.noteOther()
+		known, _ := t.noteOther()
+		return known
 	}
+	if known && !here && !(e.Given && given) && t.now-e.Heard < stays {
+		e.Also = t.src.L64
+		return true
+	}
+	if !here {
+		e.Also = e.RemoteL64
+	}
+	e.Heard = t.now
 	if !known {
-		e.FirstRemote, e.FirstLocal = t.src.L64, t.dst.L64
 		e.Epoch = uint16(t.s.Host.Epoch)
 		e.EncapCame, e.EncapSpoke, e.Cuts = false, false, false
 		e.Rule, e.Since = NotFound, t.now
@@ -93,7 +109,7 @@ func (t *step) notePending(e *Pending) bool {
 	}
 	e.EncapCame = t.c.encap
 	e.EncapSpoke = e.EncapSpoke || t.c.encap
-	e.Given = t.s.Places[t.src]
+	e.Given = given
 	t.noteReceived(e)
 	e.RemoteNonce = t.c.nonce
 	return known
@@ -136,7 +152,7 @@ func (t *step) speaksForPending() bool {
 	if e == nil {
 		return false
 	}
-	if !e.RemoteNonce.Present() || e.RemoteL64 != t.src.L64 {
+	if !e.RemoteNonce.Present() || e.RemoteL64 != t.src.L64 && e.Also != t.src.L64 {
 		if t.c.proto == ip6.ICMPv6 {
 			return false
 		}
@@ -195,10 +211,12 @@ func toStack(rule Found) Verdict {
 // receiveByPlace takes a packet without nonce that is a pending peer's by its place.
 func (t *step) receiveByPlace(about Event) Verdict {
 	e := t.s.pendingOf(about.Key)
-	if e == nil || e.RemoteL64 != t.src.L64 {
+	if e == nil || e.RemoteL64 != t.src.L64 && e.Also != t.src.L64 {
 		return t.hold(nil, about, true)
 	}
-	t.noteReceived(e)
+	if e.RemoteL64 == t.src.L64 {
+		t.noteReceived(e)
+	}
 	rule := t.ruleShown()
 	if rule == NotFound {
 		rule = e.Rule
@@ -220,7 +238,7 @@ func (t *step) takePending(p *Session, rule Found) Verdict {
 }
 
 // receivePendingMessage takes an ICMPv6 message with the nonce of a pending peer.
-func (t *step) receivePendingMessage(p *Session, about Event, known, waits bool) Verdict {
+func (t *step) receivePendingMessage(p *Session, about Event, known, waits, elsewhere bool) Verdict {
 	if t.isProbeReply() {
 		if t.s.exceeds(t.now, RateReplies, repliesMost) {
 			return t.refuse(DropRingFull)
@@ -235,7 +253,9 @@ func (t *step) receivePendingMessage(p *Session, about Event, known, waits bool)
 		return t.refuse(DropUpdateNoSession)
 	}
 	v, done := Verdict(0), false
-	if request {
+	if request && elsewhere {
+		waits = true
+	} else if request {
 		if e := t.s.pendingOf(t.nids()); e != nil && e.RemoteL64 == t.src.L64 {
 			e.TxPackets++
 			e.TxBytes += uint64(t.k.Len)
@@ -252,6 +272,15 @@ func (t *step) receivePendingMessage(p *Session, about Event, known, waits bool)
 		return v
 	}
 	return t.takePending(p, NotFound)
+}
+
+// place returns what the nonce for a pending peer depends on: its locator, or 0 for all that
+// a record lists.
+func (t *step) place() roam.L64 {
+	if t.s.Places[t.src] {
+		return 0
+	}
+	return t.src.L64
 }
 
 // receivePending takes a nonce from someone without a session (p is nil), or another
@@ -276,30 +305,33 @@ func (t *step) receivePending(p *Session) Verdict {
 	if !waits {
 		e = t.s.entryOf(key, t.isTold())
 	}
-	known, rule := false, NotFound
+	known, rule, elsewhere := false, NotFound, false
 	if e != nil {
 		known = t.notePending(e)
-		rule, about.Packets = e.Rule, int(e.TxPackets)
-		about.OwnNonce = host.nonceOf(e, key)
+		elsewhere = known && e.RemoteL64 != t.src.L64
+		rule, about.OwnNonce = e.Rule, host.placeNonce(key, t.place(), e.Epoch)
+		if !elsewhere {
+			about.Packets = int(e.TxPackets)
+		}
 	} else {
-		known = t.noteOther()
-		about.OwnNonce = host.unlistedNonce(key, nonceID(t.c.nonce))
+		known, elsewhere = t.noteOther()
+		about.OwnNonce = host.unlistedNonce(key, nonceID(t.c.nonce), t.src.L64)
 	}
 	if about.Found = rule; t.isProbe() {
 		about.Found = IsProbe
 	}
 	if p != nil && isOwnPlace(p, t.s.accepted(p, t.src.L64)) {
-		about.OwnNonce = p.LocalNonce
+		about.OwnNonce, elsewhere = p.LocalNonce, false
 	}
 	if t.c.proto == ip6.ICMPv6 {
-		return t.receivePendingMessage(p, about, known, waits)
+		return t.receivePendingMessage(p, about, known, waits, elsewhere)
 	}
 	if waits {
 		return t.hold(p, about, known)
 	}
 	if known || !t.isUntold() {
 		kind := pendingKind(p)
-		if e != nil && t.acksSynAck(e) {
+		if e != nil && !elsewhere && t.acksSynAck(e) {
 			kind = Acked
 		}
 		t.tell(Unvalidated, kind, about)

@@ -67,24 +67,34 @@ func (h *Host) derive(a, k0, k1 uint64) ilnp.Nonce {
 	return n
 }
 
-// nonceOf returns the nonce for answers to a pending peer: one for all its paths.
-func (h *Host) nonceOf(e *Pending, nids Key) ilnp.Nonce {
-	k := 2 * (e.Epoch & 1)
+// placeNonce returns the nonce that pending peers at a place get: a locator, or 0 for all
+// those that a record lists.
+func (h *Host) placeNonce(nids Key, place roam.L64, epoch uint16) ilnp.Nonce {
+	k := 2 * (epoch & 1)
 	s := newSip(h.Secret[k], h.Secret[k+1])
-	for _, w := range []uint64{half(nids.Local), half(nids.Remote), half(e.FirstLocal), half(e.FirstRemote)} {
+	for _, w := range []uint64{half(nids.Local), half(nids.Remote), half(place)} {
 		s.word(w)
 	}
-	return h.derive(s.final(4), h.Secret[k], h.Secret[k+1]^1)
+	return h.derive(s.final(3), h.Secret[k], h.Secret[k+1]^1)
 }
 
-// unlistedNonce returns the nonce for a pending peer outside the known locators of its NID.
-func (h *Host) unlistedNonce(nids Key, theirs uint64) ilnp.Nonce {
+// nonceOf returns the nonce for answers to the pending peer that is answered under its NID.
+func (h *Host) nonceOf(e *Pending, nids Key) ilnp.Nonce {
+	if e.Given {
+		return h.placeNonce(nids, 0, e.Epoch)
+	}
+	return h.placeNonce(nids, e.RemoteL64, e.Epoch)
+}
+
+// unlistedNonce returns the nonce for a pending peer outside the known locators of its NID:
+// one for each of its nonces, at each locator.
+func (h *Host) unlistedNonce(nids Key, theirs uint64, place roam.L64) ilnp.Nonce {
 	k := 2 * (h.Epoch & 1)
 	s := newSip(h.Secret[k], h.Secret[k+1]^2)
-	for _, w := range []uint64{half(nids.Local), half(nids.Remote), theirs} {
+	for _, w := range []uint64{half(nids.Local), half(nids.Remote), theirs, half(place)} {
 		s.word(w)
 	}
-	return h.derive(s.final(3), h.Secret[k], h.Secret[k+1]^3)
+	return h.derive(s.final(4), h.Secret[k], h.Secret[k+1]^3)
 }
 
 // synAckHash hashes a SYN-ACK to one word: its destination locator, the two ports, and the

@@ -143,7 +143,8 @@ type Other struct {
 // Pending is struct pending_peer: the pending peers that share one NID.
 type Pending struct {
 	RemoteL64, LocalL64                    roam.L64
-	FirstRemote, FirstLocal                roam.L64
+	Also                                   roam.L64
+	Heard                                  uint64
 	RemoteNonce                            ilnp.Nonce // Len 0: none is answered
 	Link                                   uint32
 	Epoch                                  uint16

@@ -1,0 +1,137 @@
+package ilnp
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// ownElsewhere is our nonce for a pending peer at another locator.
+var ownElsewhere = Nonce{Len: 4, Bytes: [12]byte{9}}
+
+// alsoFrom is a further packet of the pending peer, from another locator.
+func alsoFrom(at roam.L64) Observation {
+	o := pending(at, peerNonce)
+	o.OwnNonce = ownElsewhere
+	return o
+}
+
+// TestPendingPeerOnTwoLinks: a peer that begins on two links is probed at the first one
+// only, so that it gets one nonce. Where it does not answer there, it is probed at the
+// second one too, with the nonce of that, and answers to its probes leave.
+func TestPendingPeerOnTwoLinks(t *testing.T) {
+	b := pendingAt(t)
+	b.forget()
+	for range 5 {
+		b.pass(100 * time.Millisecond)
+		b.see(alsoFrom(netQ))
+		if !b.DefersProbe(b.now, alsoFrom(netQ)) || b.DefersProbe(b.now, pending(netP, peerNonce)) {
+			t.Fatal("a probe from the second link is answered, or one from the first is not")
+		}
+	}
+	b.receive(1, b.update(netQ, peerNonce, updateOf(entry(netQ, 10, 60))))
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 != netP {
+			t.Errorf("a probe to %v", p.Dst)
+		}
+	}
+	if n := len(b.messages(ilnpwire.Acknowledgement)); n > 0 {
+		t.Errorf("%d acknowledgements to the second link", n)
+	}
+	b.pass(deferral)
+	if b.DefersProbe(b.now, alsoFrom(netQ)) {
+		t.Error("a probe from the second link is not answered though the first one is silent")
+	}
+	reached := false
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netQ {
+			reached = true
+			if p.Nonce != ownElsewhere {
+				t.Errorf("a probe to the second link with %x", p.Nonce.Value())
+			}
+			b.reply(p, peerNonce)
+		}
+	}
+	if e, ok := b.established(); !reached || !ok || e.LocalNonce != ownElsewhere {
+		t.Errorf("probed: %t; session %+v, %t", reached, e, ok)
+	}
+}
+
+// TestPendingPeerOnTwoLinksIsOneSession: it has the nonce of the first locator, and what
+// was held of the second one is delivered.
+func TestPendingPeerOnTwoLinksIsOneSession(t *testing.T) {
+	b := pendingAt(t)
+	held := alsoFrom(netQ)
+	held.Held = true
+	b.see(held)
+	for _, p := range b.probesSent() {
+		b.reply(p, peerNonce)
+	}
+	if e, ok := b.established(); ok && e.LocalNonce != ownOfPending {
+		t.Errorf("session %+v", e)
+	}
+	admitted := 0
+	for _, o := range b.other {
+		if a, ok := o.(Admit); ok && a.Pending.Remote.L64 == netQ {
+			admitted++
+		}
+	}
+	if _, ok := b.established(); !ok || admitted != 1 || len(b.pending.byKey) != 0 {
+		t.Errorf("%d admitted, %d pending", admitted, len(b.pending.byKey))
+	}
+}
+
+// TestAnswersToAnotherPeerAreGivenUp: packets that exceed the allowance of a pending peer
+// go with its session, and not to another node that was validated under its alias first.
+func TestAnswersToAnotherPeerAreGivenUp(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		b := pendingAt(t)
+		o := pending(netP, peerNonce)
+		o.Trigger = SeenExcess
+		b.see(o)
+		if same {
+			b.answerProbesTo(netP, peerNonce)
+		} else {
+			b.see(pending(netQ, forged))
+			b.answerProbesTo(netQ, forged)
+		}
+		var released, rejected bool
+		for _, o := range b.other {
+			switch o := o.(type) {
+			case Release:
+				released = released || o.Key == theKey
+			case Reject:
+				rejected = rejected || o.Key == theKey
+			}
+		}
+		if _, ok := b.entries[theKey]; !ok || released != same || rejected == same {
+			t.Errorf("the same node: %t; released: %t, given up: %t", same, released, rejected)
+		}
+	}
+}
+
+// TestPendingPeersThatDoNotDefer: another nonce, the same nonce of ours, and a locator
+// that is listed where the first one is not.
+func TestPendingPeersThatDoNotDefer(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, second roam.L64
+		nonce, own    Nonce
+	}{
+		"another nonce":            {netP, netQ, forged, ownElsewhere},
+		"the same nonce of ours":   {netP, netQ, peerNonce, ownOfPending},
+		"the same place":           {netP, netP, peerNonce, ownElsewhere},
+		"listed, the first is not": {netQ, netR, peerNonce, ownElsewhere},
+	} {
+		b := newBench(t)
+		b.prefix(1, netA, roam.Infinite)
+		b.tell(peerNID, netR)
+		b.see(pending(c.first, peerNonce))
+		o := pending(c.second, c.nonce)
+		o.OwnNonce = c.own
+		if b.DefersProbe(b.now, o) {
+			t.Errorf("%s: deferred", name)
+		}
+	}
+}
