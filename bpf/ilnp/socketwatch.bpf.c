@@ -55,19 +55,20 @@ static __always_inline struct socket_marks *table(void)
 	return bpf_map_lookup_elem(&real_sockets, &zero);
 }
 
+/* Half an address of a context, which is read by words of 32 bits only. */
+static __always_inline union half half_of(const volatile __u32 *words)
+{
+	__u64 first = words[0], second = words[1];
+
+	return (union half){ .v = second << 32 | first };
+}
+
 /* Is the upper half of an address that of a real one? The unspecified address and those
  * of IPv4 and of the loopback have none.
  */
-static __always_inline int is_real(__u32 first, __u32 second)
+static __always_inline int is_real(union half l64)
 {
-	__u64 l64 = (__u64)second << 32 | first;
-
-	return l64 && l64 != session_prefix;
-}
-
-static __always_inline union half nid_of(__u32 first, __u32 second)
-{
-	return (union half){ .v = (__u64)second << 32 | first };
+	return l64.v && l64.v != session_prefix;
 }
 
 static __always_inline void set_mark(__u32 at)
@@ -90,9 +91,9 @@ static __always_inline void set_mark(__u32 at)
 SEC("cgroup/connect6")
 int watch_connect6(struct bpf_sock_addr *ctx)
 {
-	if (ctx->protocol == IPPROTO_UDP && is_real(ctx->user_ip6[0], ctx->user_ip6[1]) &&
+	if (ctx->protocol == IPPROTO_UDP && is_real(half_of(ctx->user_ip6)) &&
 	    (!netns_cookie || bpf_get_netns_cookie(ctx) == netns_cookie))
-		set_mark(node_mark(nid_of(ctx->user_ip6[2], ctx->user_ip6[3])));
+		set_mark(node_mark(half_of(ctx->user_ip6 + 2)));
 	return ACCEPT;
 }
 
@@ -100,7 +101,7 @@ int watch_connect6(struct bpf_sock_addr *ctx)
 SEC("cgroup/post_bind6")
 int watch_bind6(struct bpf_sock *ctx)
 {
-	if (ctx->protocol == IPPROTO_UDP && is_real(ctx->src_ip6[0], ctx->src_ip6[1]) &&
+	if (ctx->protocol == IPPROTO_UDP && is_real(half_of(ctx->src_ip6)) &&
 	    (!netns_cookie || bpf_get_netns_cookie(ctx) == netns_cookie))
 		set_mark(ctx->src_port);
 	return ACCEPT;
@@ -112,11 +113,13 @@ int watch_bind6(struct bpf_sock *ctx)
 SEC("sockops")
 int watch_stream(struct bpf_sock_ops *ctx)
 {
-	if (ctx->family != AF_INET6 || !is_real(ctx->local_ip6[0], ctx->local_ip6[1]) ||
+	if (ctx->family != AF_INET6 || !is_real(half_of(ctx->local_ip6)) ||
 	    (netns_cookie && bpf_get_netns_cookie(ctx) != netns_cookie))
 		return ACCEPT;
-	set_mark(ctx->op == BPF_SOCK_OPS_TCP_LISTEN_CB ? ctx->local_port :
-							 node_mark(nid_of(ctx->remote_ip6[2], ctx->remote_ip6[3])));
+	if (ctx->op == BPF_SOCK_OPS_TCP_LISTEN_CB)
+		set_mark(ctx->local_port);
+	else
+		set_mark(node_mark(half_of(ctx->remote_ip6 + 2)));
 	return ACCEPT;
 }
 
@@ -140,14 +143,14 @@ static __always_inline int is_found(const struct sock_common *sk)
 {
 	const struct in6_addr *own = &sk->skc_v6_rcv_saddr;
 
-	return sk->skc_family == AF_INET6 && is_real(own->in6_u.u6_addr32[0], own->in6_u.u6_addr32[1]);
+	return sk->skc_family == AF_INET6 && is_real(half_of(own->in6_u.u6_addr32));
 }
 
 static __always_inline __u32 remote_mark(const struct sock_common *sk)
 {
 	const struct in6_addr *other = &sk->skc_v6_daddr;
 
-	return node_mark(nid_of(other->in6_u.u6_addr32[2], other->in6_u.u6_addr32[3]));
+	return node_mark(half_of(other->in6_u.u6_addr32 + 2));
 }
 
 SEC("iter/tcp")
