@@ -54,8 +54,9 @@ type SocketWatch struct {
 	objs     socketwatchObjects
 	marks    *socketMarks
 	searches [2]*link.Iter
-	begun    int  // sweeps so far, up to the one that makes marks count
-	escaped  bool // sockets have: the hooks do not cover all
+	begun    int    // sweeps so far, up to the one that makes marks count
+	escaped  bool   // sockets have: the hooks do not cover all
+	between  func() // for tests: called before a second search; may be nil
 }
 
 // WatchSockets attaches the hooks to a cgroup, in place of those that an earlier process
@@ -120,6 +121,9 @@ func (w *SocketWatch) Sweep() error {
 	epoch := atomic.AddUint32(&w.marks.Epoch, 1)
 	missed, err := w.search()
 	if err == nil && missed > 0 { // perhaps a hook was about to run
+		if w.between != nil {
+			w.between()
+		}
 		missed, err = w.search()
 	}
 	if err != nil || missed > 0 {
