@@ -38,10 +38,13 @@ func (h *Host) sweepSockets(ctx context.Context) error {
 		return err
 	}
 	defer w.Close()
-	for wait := firstSweeps; ; wait = sweepEach {
+	for wait, n := firstSweeps, 1; ; wait, n = sweepEach, n+1 {
 		begun := time.Now()
 		if err := w.Sweep(); err != nil {
 			return err
+		}
+		if n == 2 {
+			h.log.Info("sockets on real addresses are looked up where hooks have marked them", "cgroup", cgroup)
 		}
 		select {
 		case <-time.After(max(wait, sweepIsWorth*time.Since(begun))):
