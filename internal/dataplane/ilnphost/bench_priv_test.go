@@ -3,7 +3,6 @@ package ilnphost
 import (
 	"encoding/binary"
 	"fmt"
-	"net"
 	"net/netip"
 	"testing"
 
@@ -145,49 +144,6 @@ func BenchmarkIngress(b *testing.B) {
 			})
 		})
 	}
-}
-
-// BenchmarkIngressWithRealNID is a datagram and a segment of a session, for sockets that
-// take any peer's, where the NID is that of a real address: with sockets on real addresses
-// looked up for each packet, and only where there is a mark, which there is not.
-func BenchmarkIngressWithRealNID(b *testing.B) {
-	for _, n := range []int{1, 16000} {
-		for _, proto := range []uint8{ip6.UDP, ip6.TCP} {
-			for _, how := range []string{"other", "always", "marked"} {
-				b.Run(fmt.Sprintf("sessions=%d/proto=%d/looked-up=%s", n, proto, how), func(b *testing.B) {
-					benchmarkRealNID(b, n, proto, how)
-				})
-			}
-		}
-	}
-}
-
-func benchmarkRealNID(b *testing.B, n int, proto uint8, how string) {
-	passed := int32(passOn)
-	benchmark(b, n, srcNID, func(r *rig) *ebpf.Program {
-		r.change(func(s *HostSettings) { s.RealNID = how != "other" })
-		for i := range n {
-			r.must(r.Delete(numbered(i).Key))
-			r.upsert(numbered(i))
-		}
-		if how == "marked" {
-			r.marks.Valid = 1
-		}
-		ip(b, "link set lo up")
-		datagrams, err := net.ListenPacket("udp6", "[::]:5001")
-		r.must(err)
-		b.Cleanup(func() { datagrams.Close() })
-		listener, err := net.Listen("tcp6", "[::]:443")
-		r.must(err)
-		b.Cleanup(func() { listener.Close() })
-		return r.objs.IlnpUplinkIngress
-	}, uint32(passed), func(p ilnp.Entry) []byte {
-		body := udp(56)
-		if proto == ip6.TCP {
-			body = tcp(flagACK, 1400)
-		}
-		return frame(packet(at(there, p.RemoteNID), at(here, ours), proto, body))
-	})
 }
 
 // BenchmarkIngressOfOthers is what the programs cost traffic that is none of
