@@ -9,6 +9,7 @@
 
 #include "deliver.h"
 #include "inbound.h"
+#include "realmarks.h"
 #include "realsocket.h"
 #include "session.h"
 
@@ -104,23 +105,28 @@ static __always_inline int off_path(const struct session_entry *p, const struct 
 
 /* Does a packet between two nodes belong to a socket of plain IPv6? p is their session,
  * or 0. A first segment with a nonce begins a connection of the session; one without
- * nonce, of a node that has no ILNP, does not.
+ * nonce, of a node that has no ILNP, does not. Sockets are looked up only where a mark says
+ * that there may be one.
  */
 __noinline int find_real(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
 	struct bpf_sock_tuple t = {};
+	int marked;
 	__u8 flags;
 
 	if (!in || in->c.fragment != WHOLE || bpf_skb_load_bytes(skb, in->c.at, &t.ipv6.sport, 4))
 		return 0;
+	marked = may_be_real(in->src.nid, t.ipv6.dport);
 	__builtin_memcpy(t.ipv6.saddr, &in->src, 32);
+	if (in->c.proto == IPPROTO_UDP && in->c.nonce.len)
+		return marked && real_datagram(skb, &t);
 	if (in->c.proto == IPPROTO_UDP)
-		return in->c.nonce.len ? real_datagram(skb, &t) : off_path(p, in) || real_socket(skb, in->l3, 0);
+		return off_path(p, in) || (marked && real_socket(skb, in->l3, 0));
 	if (in->c.proto != IPPROTO_TCP || bpf_skb_load_bytes(skb, in->c.at + TCP_FLAGS_AT, &flags, 1))
 		return 0;
 	if ((flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)
-		return !in->c.nonce.len && ((p && p->flags & ENTRY_PLAIN) || real_socket(skb, in->l3, 0));
-	if (session_connection(skb, &t))
+		return !in->c.nonce.len && ((p && p->flags & ENTRY_PLAIN) || (marked && real_socket(skb, in->l3, 0)));
+	if (!marked || session_connection(skb, &t))
 		return 0;
 	__builtin_memcpy(t.ipv6.saddr, &in->src, 32);
 	if (in->c.nonce.len ? is_connection(skb, &t) : real_socket(skb, in->l3, 0))

@@ -219,24 +219,31 @@ func TestSuspend(t *testing.T) {
 	p.end()
 }
 
-// TestRentedServer has one address of 128 bits and no prefix: it takes its Node
-// Identifier from there, not from the bridge of its containers.
-func TestRentedServer(t *testing.T) {
-	t.Parallel()
-	w := emptyWorld(t, "rented")
+// rented is a world whose correspondent has one address of 128 bits and no prefix: it takes
+// its Node Identifier from there, not from the bridge of its containers.
+func rented(t *testing.T, name string) (w *world, addr roam.ILV) {
+	t.Helper()
+	w = emptyWorld(t, name)
 	w.needKind("bridge")
 	w.cn.fromAddress = true
-	addr := roam.ILV{L64: cnL64, NID: cnNID}.Addr()
+	addr = roam.ILV{L64: cnL64, NID: cnNID}
 	w.ip(w.cn.Host, "link add docker0 type bridge")
 	w.ip(w.cn.Host, "link set docker0 up")
 	w.ip(w.cn.Host, "addr add 2001:db8:d0c::1/64 dev docker0 nodad")
 	w.veth(w.cn, "net1", "cn1")
 	w.ip(w.r, "addr add fe80::1/64 dev cn1")
-	w.ip(w.r, "route add "+addr.String()+"/128 dev cn1")
-	w.ip(w.cn.Host, "addr add "+addr.String()+"/128 dev net1 nodad")
+	w.ip(w.r, "route add "+addr.Addr().String()+"/128 dev cn1")
+	w.ip(w.cn.Host, "addr add "+addr.Addr().String()+"/128 dev net1 nodad")
 	w.ip(w.cn.Host, "-6 route add default via fe80::1 dev net1")
 	w.plug("net1", 1)
-	w.start()
+	return w.start(), addr
+}
+
+// TestRentedServer serves plain IPv6 and sessions at its one address.
+func TestRentedServer(t *testing.T) {
+	t.Parallel()
+	w, at := rented(t, "rented")
+	addr := at.Addr()
 	p := w.trip()
 	p.phase("the mobile host moves", 0, func() { w.plug("net2", 2); w.uses("net2", numbered(2)) })
 	p.phase("and returns", vanished, func() { w.unplug("net2"); w.uses("net1", numbered(1)) })

@@ -379,6 +379,15 @@ type bpfSessionLive struct {
 	Pad2         [2]uint8
 }
 
+type bpfSocketMarks struct {
+	_      structs.HostLayout
+	Epoch  uint32
+	Valid  uint32
+	Missed uint32
+	Pad    uint32
+	Mark   [65536]uint32
+}
+
 type bpfUplink struct {
 	_       structs.HostLayout
 	L64     bpfHalf
@@ -414,6 +423,7 @@ const (
 	bpfMapPlainFlows          = "plain_flows"
 	bpfMapPlainNodes          = "plain_nodes"
 	bpfMapRateWindows         = "rate_windows"
+	bpfMapRealSockets         = "real_sockets"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
 	bpfMapServed              = "served"
@@ -505,6 +515,7 @@ type bpfMapSpecs struct {
 	PlainFlows    *ebpf.MapSpec `ebpf:"plain_flows"`
 	PlainNodes    *ebpf.MapSpec `ebpf:"plain_nodes"`
 	RateWindows   *ebpf.MapSpec `ebpf:"rate_windows"`
+	RealSockets   *ebpf.MapSpec `ebpf:"real_sockets"`
 	Refusals      *ebpf.MapSpec `ebpf:"refusals"`
 	Requests      *ebpf.MapSpec `ebpf:"requests"`
 	Served        *ebpf.MapSpec `ebpf:"served"`
@@ -562,6 +573,7 @@ type bpfMaps struct {
 	PlainFlows    *ebpf.Map `ebpf:"plain_flows"`
 	PlainNodes    *ebpf.Map `ebpf:"plain_nodes"`
 	RateWindows   *ebpf.Map `ebpf:"rate_windows"`
+	RealSockets   *ebpf.Map `ebpf:"real_sockets"`
 	Refusals      *ebpf.Map `ebpf:"refusals"`
 	Requests      *ebpf.Map `ebpf:"requests"`
 	Served        *ebpf.Map `ebpf:"served"`
@@ -589,6 +601,7 @@ func (m *bpfMaps) Close() error {
 		m.PlainFlows,
 		m.PlainNodes,
 		m.RateWindows,
+		m.RealSockets,
 		m.Refusals,
 		m.Requests,
 		m.Served,

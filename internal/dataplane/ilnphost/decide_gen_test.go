@@ -111,7 +111,21 @@ func (g *gen) world(h bpfHost) *world {
 	for i := range w.windows {
 		w.windows[i] = bpfRateWindow{Since: g.now - pick[uint64](g, 5, 150, 1000, 9000)*1e6, Last: pick[uint32](g, 0, 0, 0, 0, 50, 5000), Now: pick[uint32](g, 0, 0, 99, 1599, 1700)}
 	}
+	w.marks = g.marks()
 	return w
+}
+
+// marks draws where sockets may be, whatever sockets there are: those of the test were made
+// without hooks.
+func (g *gen) marks() decide.Marks {
+	m := decide.Marks{Of: map[uint16]uint32{}, Valid: pick[uint32](g, 0, 3)}
+	for _, port := range ownPorts {
+		m.Of[port] = pick[uint32](g, 0, 0, 2, 3, 4)
+	}
+	for _, nid := range remoteNIDs {
+		m.Of[decide.NodeMark(nid)] = pick[uint32](g, 0, 0, 2, 3, 4)
+	}
+	return m
 }
 
 func (g *gen) host(h bpfHost) bpfHost {

@@ -289,6 +289,6 @@ func (r *decideRig) describe(s shotAt) string {
 	for k, e := range r.w.pending {
 		fmt.Fprintf(&b, "pending %x %x: %+v\n", k.Local.nid(), k.Remote.nid(), *modelPending(e))
 	}
-	fmt.Fprintf(&b, "host %+v\n", modelHost(r.w.host))
+	fmt.Fprintf(&b, "host %+v\nmarks %+v\n", modelHost(r.w.host), r.w.marks)
 	return b.String()
 }

@@ -35,6 +35,7 @@ type world struct {
 	flows      []bpfFlowKey // those that there were at first
 	windows    [decide.Rates]bpfRateWindow
 	allowances map[bpfAllowanceKey]bpfAllowance
+	marks      decide.Marks
 }
 
 func newWorld() *world {
@@ -43,6 +44,7 @@ func newWorld() *world {
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
+		marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
 
@@ -123,6 +125,10 @@ func (r *decideRig) install(w *world) {
 	for i, c := range w.windows {
 		r.must(r.objs.RateWindows.Put(uint32(i), &c))
 	}
+	r.marks.Valid = w.marks.Valid
+	for i, m := range w.marks.Of {
+		r.marks.Mark[i] = m
+	}
 }
 
 // enlist has the index name a session by an alias.
@@ -147,6 +153,9 @@ func (r *decideRig) clearWorld(o *world) {
 	remove(r, r.objs.PlainNodes, o.plainNodes)
 	remove(r, r.objs.PlainFlows, o.plainFlows)
 	remove(r, r.objs.Allowances, o.allowances)
+	for i := range o.marks.Of {
+		r.marks.Mark[i] = 0
+	}
 }
 
 // reread brings the world up to date with what a program has written.
@@ -177,7 +186,7 @@ func (r *decideRig) reread() {
 // model is the world as the model has it; it shares nothing with the world.
 func (r *decideRig) model() *decide.State {
 	w, s := r.w, decide.NewState()
-	s.Host, s.Sockets = modelHost(w.host), r.sockets
+	s.Host, s.Sockets, s.Marks = modelHost(w.host), r.sockets, w.marks
 	for i, u := range w.uplinks {
 		s.Uplinks[i] = modelUplink(u)
 	}

@@ -196,5 +196,5 @@ func (p *Plane) closeEntries() error {
 	if p.index != nil {
 		errs = append(errs, p.index.close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.marks.close())...)
 }

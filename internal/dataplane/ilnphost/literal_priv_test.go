@@ -26,15 +26,20 @@ func addressed(t *testing.T, as ...netip.Addr) {
 	wantLocal(t, as...)
 }
 
-func openLiterals(t *testing.T, dir string) *Literals {
+// rootCgroup is the root of cgroup2, wherever the host has mounted it.
+func rootCgroup(t testing.TB) string {
 	t.Helper()
-	// The root of cgroup2, wherever the host has mounted it.
 	root := t.TempDir()
 	if err := unix.Mount("cgroup2", root, "cgroup2", 0, ""); err != nil {
 		t.Fatalf("mount cgroup2: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(root, unix.MNT_DETACH) })
-	l, err := OpenLiterals(dir, root, roam.DefaultSessionPrefix)
+	return root
+}
+
+func openLiterals(t *testing.T, dir string) *Literals {
+	t.Helper()
+	l, err := OpenLiterals(dir, rootCgroup(t), roam.DefaultSessionPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type Options struct {
 
 // Plane is the loaded data plane. Its methods may be called from one goroutine;
 // those that attach programs share nothing with the others, and may be called
-// from a second one, and Connections, PrepareUplink and ReleaseUplink from any.
+// from a second one, and Connections, WatchSockets, PrepareUplink and ReleaseUplink from any.
 type Plane struct {
 	opts             Options
 	objs             objects
@@ -58,6 +58,7 @@ type Plane struct {
 	index            *index
 	places           placeTable
 	pause            *pause
+	marks            *socketMarks
 	known            map[ilnp.SessionKey]bpfSessionEntry
 	more             map[ilnp.SessionKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.SessionKey]sentOn

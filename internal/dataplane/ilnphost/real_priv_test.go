@@ -114,6 +114,7 @@ func TestRealSockets(t *testing.T) {
 	q.Key.Remote, q.RemoteNID = unlistedPeer(1).NID, unlistedPeer(1).NID
 	r.upsert(q)
 	r.check([]verdictCase{
-		{"identifier of an address that there is", packet(at(else2, q.RemoteNID), at(here, ours), ip6.UDP, to(5002)), passOn, left, nil},
+		{"identifier of an address that there is",
+			packet(at(else2, q.RemoteNID), at(here, ours), ip6.UDP, to(5002)), passOn, left, nil},
 	})
 }

@@ -49,8 +49,11 @@ func (s *slotTable) take(limit uint32) (uint32, bool) {
 }
 
 // adopt reads the sessions of an earlier process: their slots stay theirs.
-func (p *Plane) adopt() error {
+func (p *Plane) adopt() (err error) {
 	if err := p.adoptEntries(); err != nil {
+		return err
+	}
+	if p.marks, err = openMarks(p.objs.RealSockets); err != nil {
 		return err
 	}
 	p.adopted = len(p.known) > 0

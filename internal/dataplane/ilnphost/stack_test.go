@@ -80,7 +80,8 @@ func (f frames) deepest(function string) int {
 // it.
 func TestStackDepth(t *testing.T) {
 	observer := func() (*ebpf.CollectionSpec, error) { return ebpf.LoadCollectionSpec("../observer/bpf_bpfel.o") }
-	for _, load := range []func() (*ebpf.CollectionSpec, error){loadBpf, loadGuard, loadLiteral, observer} {
+	all := []func() (*ebpf.CollectionSpec, error){loadBpf, loadGuard, loadLiteral, loadSocketwatch, observer}
+	for _, load := range all {
 		spec, err := load()
 		if err != nil {
 			t.Fatal(err)

@@ -251,6 +251,9 @@ func (h *Host) onTick(now time.Time) {
 	h.watchCounters(now)
 	h.watchNotAdmitted()
 	h.lookAgain(now)
+	if !h.plane.Behind() {
+		h.over.Do(func() { close(h.tookOver) })
+	}
 }
 
 func (h *Host) onTrouble(link, reason string) {

@@ -47,7 +47,9 @@ type Host struct {
 	literals *dataplane.Literals
 	settings dataplane.HostSettings
 	names    atomic.Pointer[naming.Table]
-	keeping  sync.Mutex // held while the file of added peers is read, written and taken over
+	keeping  sync.Mutex    // held while the file of added peers is read, written and taken over
+	tookOver chan struct{} // closed when no program of an earlier process runs any more
+	over     sync.Once     // closes it
 
 	// Only touched by the engine's goroutine, through Do.
 	records  map[roam.NID]naming.Record
@@ -78,6 +80,7 @@ func New(env role.Env) *Host {
 		env: env, log: env.Log, cfg: env.Config, records: make(map[roam.NID]naming.Record),
 		security: quota{most: securityLines, period: securityTime},
 		chatter:  quota{most: sessionLines, period: sessionTime},
+		tookOver: make(chan struct{}),
 	}
 }
 
@@ -217,8 +220,9 @@ func (h *Host) networkConfig() hostnet.Config {
 func (h *Host) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kept := make(chan struct{})
+	kept, watched := make(chan struct{}), make(chan struct{})
 	go func() { defer close(kept); h.keepNames(ctx) }()
+	go func() { defer close(watched); h.watchSockets(ctx) }()
 	go h.updates.Run(ctx, func(m rawio.Message) {
 		select {
 		case h.reassembled <- m:
@@ -231,6 +235,7 @@ func (h *Host) Run(ctx context.Context) error {
 	err := h.engine.Run(ctx)
 	cancel()
 	<-kept // or it would take resolv.conf after it was given back
+	<-watched
 	return err
 }
 

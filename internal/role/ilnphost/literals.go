@@ -18,11 +18,7 @@ func (h *Host) startLiterals() {
 	if !h.cfg.Literals.Enabled {
 		return
 	}
-	cgroup := h.cfg.Literals.Cgroup
-	var err error
-	if cgroup == "" {
-		cgroup, err = cgroup2Root()
-	}
+	cgroup, err := h.cgroup()
 	if err == nil {
 		h.literals, err = dataplane.OpenLiterals(h.cfg.Pins(), cgroup, h.cfg.Host.SessionPrefix)
 	}
@@ -57,6 +53,14 @@ func (h *Host) listLiterals(now time.Time) {
 }
 
 var errNoCgroup2 = errors.New("no cgroup2 hierarchy is mounted; mount one, or set literals.cgroup or literals.enabled = false")
+
+// cgroup returns the cgroup whose sockets the hooks see.
+func (h *Host) cgroup() (string, error) {
+	if h.cfg.Literals.Cgroup != "" {
+		return h.cfg.Literals.Cgroup, nil
+	}
+	return cgroup2Root()
+}
 
 // cgroup2Root finds where cgroup2 is mounted.
 func cgroup2Root() (string, error) {

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"math/bits"
+
 	"roam"
 	"roam/wire/ip6"
 )
@@ -162,6 +164,23 @@ func (t *step) offPath(p *Session) bool {
 	return p != nil && p.is(Plain) && t.s.uplink(p, 0).L64 != t.dst.L64
 }
 
+// Marks say where sockets on real addresses may be.
+type Marks struct {
+	Valid uint32 // the least mark that counts; 0: all count
+	Of    map[uint16]uint32
+}
+
+// NodeMark returns the mark of sockets that are connected to a node.
+func NodeMark(nid roam.NID) uint16 {
+	return uint16(bits.ReverseBytes64(uint64(nid)) * 0x9e3779b97f4a7c15 >> 48)
+}
+
+// MayBeReal reports whether a socket on a real address may be for a packet of a node to a
+// local port, whose number is the mark of sockets that are not connected.
+func (m Marks) MayBeReal(node roam.NID, port uint16) bool {
+	return m.Of[NodeMark(node)] >= m.Valid || m.Of[port] >= m.Valid
+}
+
 // findReal searches the plain IPv6 socket of a packet. p is the session of the two nodes,
 // or nil.
 func (t *step) findReal(p *Session) real {
@@ -170,8 +189,9 @@ func (t *step) findReal(p *Session) real {
 		return real{}
 	}
 	q, nonce := tuple{t.src, t.dst, from, to}, t.c.nonce.Present()
+	marked := t.s.Marks.MayBeReal(t.src.NID, to)
 	if t.c.proto == ip6.UDP {
-		is := nonce && t.s.realDatagram(q) || !nonce && (t.offPath(p) || t.realSocket(0, false))
+		is := nonce && marked && t.s.realDatagram(q) || !nonce && (t.offPath(p) || marked && t.realSocket(0, false))
 		return real{found: is, here: is}
 	}
 	flags, ok := t.c.flags(t.k)
@@ -179,10 +199,10 @@ func (t *step) findReal(p *Session) real {
 		return real{}
 	}
 	if flags&(flagSYN|flagACK) == flagSYN {
-		is := !nonce && (p != nil && p.is(Plain) || t.realSocket(0, false))
+		is := !nonce && (p != nil && p.is(Plain) || marked && t.realSocket(0, false))
 		return real{found: is, here: is}
 	}
-	if t.s.isConnection(q.in(t.s.Host.SessionPrefix)) {
+	if !marked || t.s.isConnection(q.in(t.s.Host.SessionPrefix)) {
 		return real{}
 	}
 	if nonce && t.s.isConnection(q) || !nonce && t.realSocket(0, false) {

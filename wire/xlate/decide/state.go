@@ -218,6 +218,7 @@ type State struct {
 	Known      map[roam.NID]bool // true: at any locator
 	Places     map[roam.ILV]bool
 	Sockets    Sockets // nil: this host has none
+	Marks      Marks
 	// Forget is called with each new pending peer, so that the owner of the state can bound
 	// the table, as the kernel's map does; may be nil.
 	Forget func(Key)
