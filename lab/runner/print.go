@@ -35,6 +35,9 @@ func Print(w io.Writer, r *result.Result) {
 		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)
 	}
 	fmt.Fprintf(w, "%s: %s in %.0f s\n", r.Experiment, map[bool]string{true: "pass", false: "FAIL"}[r.Pass], r.Seconds)
+	if r.Summary != "" {
+		fmt.Fprintln(w, r.Summary)
+	}
 }
 
 func measured(c result.Claim) string {

@@ -53,6 +53,7 @@ func run(ctx context.Context, env *exp.Env) error {
 	} else {
 		env.Result.Miss("control_delivered_away", "the control was turned off")
 	}
+	env.Result.Summary = with.summary(without)
 	draw(env, with, without)
 	return nil
 }

@@ -220,7 +220,7 @@ func linkPlot(o *outcome, name string) figure.Plot {
 	p := figure.Plot{
 		Title: "Throughput per link: " + armTitle(o), X: figure.Time,
 		Caption: "IPv6 payload that the receiver captured, in 0.5 s buckets, stacked by the link that it took. Lines are " +
-			"the steps of the schedule.",
+			"the steps of the schedule; a bucket with a step in it has both links.",
 	}
 	for i, w := range o.ways() {
 		panel := figure.Panel{
