@@ -40,6 +40,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"shaded":     shaded,
 	"figure":     func(r *result.Result, f result.Figure) template.HTML { return template.HTML(inPage(figure(r, f))) },
 	"picture":    picture,
+	"terminal":   terminal,
 	"num":        num,
 	"value":      value,
 	"bound":      bound,
@@ -81,6 +82,11 @@ func picture(p result.Picture) template.URL {
 		return ""
 	}
 	return template.URL("data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data))
+}
+
+// terminal returns a recording as an image, so that its style is not the page's.
+func terminal(r result.Recording) template.URL {
+	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(Terminal(r)))
 }
 
 // row is one line of a two-column listing.

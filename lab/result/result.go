@@ -60,6 +60,21 @@ type Result struct {
 	// Summary is what came out, in a few sentences for readers who do not know the
 	// experiment; absent where the claims say it all.
 	Summary string `json:"summary,omitempty"`
+	// Recordings are what programs printed on a terminal, with the times.
+	Recordings []Recording `json:"recordings,omitempty"`
+}
+
+// Recording is what a program printed.
+type Recording struct {
+	Title   string `json:"title"`
+	Command string `json:"command"` // as a user types it
+	Lines   []Line `json:"lines"`
+}
+
+// Line is a line of a recording.
+type Line struct {
+	T    float64 `json:"t"` // seconds since the start of the recording
+	Text string  `json:"text"`
 }
 
 // Series is one measured quantity over time or over a rank.

@@ -17,6 +17,7 @@ import (
 // draw adds series, events, tables and figures of both passes.
 func draw(env *exp.Env, with, without *trace) {
 	r := env.Result
+	r.Summary, r.Recordings = with.summary(without), with.recordings()
 	for _, t := range []*trace{with, without} {
 		if t == nil {
 			continue

@@ -53,7 +53,6 @@ func run(ctx context.Context, env *exp.Env) error {
 	} else {
 		env.Result.Miss("control_delivered_away", "the control was turned off")
 	}
-	env.Result.Summary = with.summary(without)
 	draw(env, with, without)
 	return nil
 }
