@@ -40,7 +40,7 @@ func drawing(r *result.Result, f result.Figure, attributes, head string) string 
 		panels[i] = newPanel(r, p, x, paint)
 		height += float64(panelHeight(p)+panelGap) + panels[i].legendHeight() + labelRows(r, f, i, x)
 		if onTime(f) {
-			panels[i].stalls = stallsOf(r, p.Arm)
+			panels[i].stalls = panels[i].within(stallsOf(r, p.Arm))
 		}
 	}
 	height -= panelGap - 24

@@ -24,6 +24,22 @@ func stallsOf(r *result.Result, arm string) (out []stall) {
 	return out
 }
 
+// within keeps the stalls up to the last value of the panel: the arm was over then.
+func (p *panel) within(list []stall) (out []stall) {
+	last := 0.0
+	for _, s := range p.series {
+		if n := len(s.X); n > 0 {
+			last = max(last, s.X[n-1])
+		}
+	}
+	for _, s := range list {
+		if s.from <= last {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // shade draws the stalls of the machine above the data, which shine through.
 func (p *panel) shade(b *strings.Builder) {
 	const least = 2.0 // pixels: a short stall shall be seen
@@ -44,8 +60,8 @@ func shaded(r *result.Result, f result.Figure) string {
 	}
 	x := sharedAxis(r, f)
 	for _, p := range f.Panels {
-		for _, s := range stallsOf(r, p.Arm) {
-			if s.to >= x.lo && s.from <= x.hi {
+		for _, s := range newPanel(r, p, x, nil).within(stallsOf(r, p.Arm)) {
+			if s.to >= x.lo {
 				return "Grey: the measuring machine itself stood still."
 			}
 		}

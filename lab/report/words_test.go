@@ -129,11 +129,15 @@ func TestStallsAreShaded(t *testing.T) {
 	if n := strings.Count(drawn, `class="stall"`); n != 4 { // the panels of the first arm
 		t.Errorf("%d shades", n)
 	}
+	r.Start("control", r.Started.Add(-10*time.Second)) // its values end at 9.9 s
+	if n := strings.Count(figure(r, r.Figures[0]), `class="stall"`); n != 4 {
+		t.Errorf("%d shades with a control that was over", n)
+	}
 	list := stallsOf(r, "")
 	if len(list) != 1 || list[0].to != 5 || list[0].from != 4.905 {
 		t.Errorf("stalls %+v", list)
 	}
-	r.StallMonitor.Stalls[0].At = r.Started.Add(time.Hour)
+	r.StallMonitor.Stalls[0].At = r.Started.Add(31 * time.Second) // after the last value, 29.9 s
 	if shaded(r, r.Figures[0]) != "" || strings.Contains(figure(r, r.Figures[0]), `class="stall"`) {
 		t.Error("a stall after the end is shown")
 	}

@@ -70,9 +70,9 @@ func controlFigure(xlabel string) result.Figure {
 			Labels: []string{"sent by it", "sent to it", "from the mobile host", "to the mobile host"}}
 	}
 	return result.Figure{
-		Title: "The same schedule with Roam and without", XLabel: xlabel,
+		Title: "With Roam and without", XLabel: xlabel,
 		Caption: "Datagrams of the UDP probe: sent, and above it received by the application. Where both fall, the sender " +
-			"stood still. Without Roam nothing arrives from the " +
+			"stood still. The control runs a shorter schedule: without Roam nothing arrives from the " +
 			"moment the first network is cut until it is back; the applications of the control sit in their timers.",
 		Panels: []result.Panel{panel("", "Roam"), panel("control", "plain IPv6")},
 	}
