@@ -26,7 +26,7 @@ func mountBPF(dir string) error {
 
 func isBPF(dir string) bool {
 	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && st.Type == unix.BPF_FS_MAGIC
+	return unix.Statfs(dir, &st) == nil && uint32(st.Type) == unix.BPF_FS_MAGIC
 }
 
 func unmountBPF(dir string) error {

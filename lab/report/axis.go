@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"strconv"
+	"strings"
 )
 
 // axis maps values onto pixels. The pixel range may run downwards.
@@ -105,15 +106,18 @@ func floorNear(least, most float64) float64 {
 	return math.Floor(least/step+1e-9) * step
 }
 
-// num formats a tick or a figure with no more digits than it can use.
+// num formats a tick or a figure with no more digits than it can use, and without an
+// exponent: what is less than a billionth is the rounding of a sum that should be 0.
 func num(v float64) string {
 	switch a := math.Abs(v); {
-	case a == 0:
+	case a < 1e-9:
 		return "0"
 	case a >= 1e6:
 		return strconv.FormatFloat(v/1e6, 'g', 3, 64) + "M"
 	case a >= 1e4:
 		return strconv.FormatFloat(v/1e3, 'g', 4, 64) + "k"
+	case a < 1e-4:
+		return strings.TrimRight(strconv.FormatFloat(v, 'f', 10, 64), "0")
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }

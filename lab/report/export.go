@@ -70,6 +70,9 @@ func Export(dir string, r *result.Result) (paths []string, err error) {
 			put(fmt.Sprintf("picture-%02d-%s.%s", i+1, fileName(p.Title), kind), p.Data)
 		}
 	}
+	for i, rec := range r.Recordings {
+		put(fmt.Sprintf("terminal-%02d-%s.svg", i+1, fileName(rec.Title)), Terminal(rec))
+	}
 	put("series.csv", seriesCSV(r))
 	put("claims.csv", claimsCSV(r))
 	put("metrics.csv", metricsCSV(r))

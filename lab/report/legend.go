@@ -13,6 +13,15 @@ import (
 // ordered so that the first ones also differ in lightness.
 var colours = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a7a00"}
 
+// inPage replaces the colours by those of the page, which have a variant for dark windows.
+func inPage(svg string) string {
+	var pairs []string
+	for i, c := range colours {
+		pairs = append(pairs, `"`+c+`"`, fmt.Sprintf(`"var(--s%d)"`, i))
+	}
+	return strings.NewReplacer(pairs...).Replace(svg)
+}
+
 // labelOf returns the label of series number i of a panel.
 func labelOf(p result.Panel, i int) string {
 	if i < len(p.Labels) {

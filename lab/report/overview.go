@@ -19,16 +19,32 @@ import (
 //go:embed overview.html
 var overviewText string
 
-var overview = template.Must(template.New("overview").Funcs(template.FuncMap{
-	"style": func() template.HTML { return template.HTML(styleOf(pageText)) },
-	"value": value, "bound": bound, "published": published, "class": class, "num": num, "note": note,
-	"minutes": minutes, "few": few,
+var overview = template.Must(template.Must(page.Clone()).New("overview").Funcs(template.FuncMap{
+	"minutes": minutes, "summary": summary,
 }).Parse(overviewText))
 
-// styleOf returns the style element of the page, which the overview shares.
-func styleOf(page string) string {
-	from, to := strings.Index(page, "<style>"), strings.Index(page, "</style>")
-	return page[from : to+len("</style>")]
+// summary counts what the results of an overview say.
+func summary(list []Paper) string {
+	count, could := map[string]int{}, 0
+	for _, p := range list {
+		for _, i := range p.Items {
+			if !i.Ever {
+				could++
+				continue
+			}
+			count[outcome(i.Result)]++
+		}
+	}
+	s := fmt.Sprintf("%d of %d experiments pass", count["pass"], count["pass"]+count["fail"]+count["inconclusive"])
+	for _, more := range []struct {
+		n    int
+		text string
+	}{{count["fail"], "%d fail"}, {count["inconclusive"], "%d are inconclusive"}, {could, "%d could not be run"}} {
+		if more.n > 0 {
+			s += ", " + fmt.Sprintf(more.text, more.n)
+		}
+	}
+	return s + "."
 }
 
 // minutes is a time in seconds as people write it.

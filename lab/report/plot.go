@@ -31,25 +31,28 @@ func figure(r *result.Result, f result.Figure) string { return drawing(r, f, "",
 func drawing(r *result.Result, f result.Figure, attributes, head string) string {
 	var b strings.Builder
 	paint := palette(r)
-	x := xAxis(r, f)
+	x := sharedAxis(r, f)
 	rows := markRows(r, f, x)
 	y := float64(16 + rows*markRow)
 	height := y + bottom
 	panels := make([]*panel, len(f.Panels))
 	for i, p := range f.Panels {
 		panels[i] = newPanel(r, p, x, paint)
-		height += float64(panelHeight(p)+panelGap) + panels[i].legendHeight()
+		height += float64(panelHeight(p)+panelGap) + panels[i].legendHeight() + labelRows(r, f, i, x)
+		if onTime(f) {
+			panels[i].stalls = panels[i].within(stallsOf(r, p.Arm))
+		}
 	}
 	height -= panelGap - 24
 	fmt.Fprintf(&b, `<svg %sviewBox="0 0 %d %.0f" role="img" aria-label="%s">%s`+"\n", attributes, figWidth, height,
 		html.EscapeString(f.Title), head)
 	for i, p := range f.Panels {
 		pn := panels[i]
-		y += 24 + pn.legendHeight()
+		y += 24 + pn.legendHeight() + labelRows(r, f, i, x)
 		pn.place(y)
 		pn.draw(&b)
 		if p.Marks {
-			pn.marks(&b, r.Events, i == firstMarked(f))
+			pn.marks(&b, r.Events, labelled(f, i))
 		}
 		pn.head(&b)
 		y = pn.bottom() + panelGap - 24
@@ -67,8 +70,43 @@ func panelHeight(p result.Panel) int {
 	return plotHeight
 }
 
-func firstMarked(f result.Figure) int {
-	return slices.IndexFunc(f.Panels, func(p result.Panel) bool { return p.Marks })
+// labelled reports whether the marks of panel i have their labels above them: the first
+// marked panel of each arm does, since arms have their steps at different times.
+func labelled(f result.Figure, i int) bool {
+	return f.Panels[i].Marks && !slices.ContainsFunc(f.Panels[:i], func(p result.Panel) bool {
+		return p.Marks && p.Arm == f.Panels[i].Arm
+	})
+}
+
+// labelRows is the height of the labels above panel i; markRows has that of the first panel.
+func labelRows(r *result.Result, f result.Figure, i int, x axis) float64 {
+	if i == 0 || !labelled(f, i) {
+		return 0
+	}
+	return float64((maxRow(placeLabels(r.Events, f.Panels[i].Arm, x)) + 1) * markRow)
+}
+
+// onTime reports whether the horizontal axis of a figure is time since the start of traffic.
+func onTime(f result.Figure) bool { return strings.HasPrefix(f.XLabel, "time since") }
+
+// sharedAxis is the horizontal axis of a figure. Figures over the same time have the same
+// one, so that they can be compared, unless one would fill less than half of it.
+func sharedAxis(r *result.Result, f result.Figure) axis {
+	x := xAxis(r, f)
+	if !onTime(f) || x.log {
+		return x
+	}
+	out := x
+	for _, other := range r.Figures {
+		if other.XLabel != f.XLabel {
+			continue
+		}
+		o := xAxis(r, other)
+		if size := o.hi - o.lo; !o.log && size >= (x.hi-x.lo)/2 && size <= 2*(x.hi-x.lo) {
+			out.lo, out.hi = math.Min(out.lo, o.lo), math.Max(out.hi, o.hi)
+		}
+	}
+	return out
 }
 
 // xAxis spans the horizontal values of all panels of a figure.
@@ -105,6 +143,14 @@ func xAxis(r *result.Result, f result.Figure) axis {
 	if !logX && lo > 0 && lo < hi/3 {
 		lo = 0
 	}
+	if f.Panels[0].Kind == result.CDF { // a single value would be drawn on the frame
+		if pad := 0.03 * (hi - lo); !logX {
+			lo, hi = lo-pad, hi+pad
+		} else if hi > lo {
+			pad := math.Pow(hi/lo, 0.03)
+			lo, hi = lo/pad, hi*pad
+		}
+	}
 	if pad := 0.015 * (hi - lo); !logX && slices.ContainsFunc(f.Panels, func(p result.Panel) bool {
 		return p.Kind == result.Points && len(f.Panels) == 1
 	}) {
@@ -125,6 +171,7 @@ type panel struct {
 	labels []string
 	colour []string
 	legend []entry
+	stalls []stall
 }
 
 // newPanel makes a panel without its position, which place sets.
@@ -218,8 +265,9 @@ func (p *panel) draw(b *strings.Builder) {
 		}
 	case result.CDF:
 		for i, s := range p.series {
+			// Curves may coincide: the earlier ones are wider, so that all can be seen.
 			x, y := cdf(s.Y)
-			p.line(b, x, y, p.colour[i])
+			p.stroke(b, x, y, p.colour[i], 1.6+0.9*float64(min(3, len(p.series)-1-i)))
 		}
 	case result.Points:
 		for i, s := range p.series {
@@ -230,6 +278,7 @@ func (p *panel) draw(b *strings.Builder) {
 			p.line(b, s.X, s.Y, p.colour[i])
 		}
 	}
+	p.shade(b)
 	p.lines(b)
 }
 

@@ -24,27 +24,37 @@ import (
 //go:embed page.html
 var pageText string
 
+//go:embed style.css
+var style string
+
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"figure":       func(r *result.Result, f result.Figure) template.HTML { return template.HTML(figure(r, f)) },
-	"picture":      picture,
-	"num":          num,
-	"value":        value,
-	"bound":        bound,
-	"params":       params,
-	"sorted":       sortedStrings,
-	"metrics":      metrics,
-	"tally":        tally,
-	"inconclusive": func(r *result.Result) bool { return r.Verdict == result.Inconclusive },
-	"class":        class,
-	"published":    published,
-	"anyPublished": anyPublished,
-	"runs":         runs,
-	"beside":       beside,
-	"few":          few,
-	"missed":       missed,
-	"files":        files,
-	"base":         filepath.Base,
-	"note":         note,
+	"style":      func() template.CSS { return template.CSS(style) },
+	"lead":       lead,
+	"glossary":   glossary,
+	"outcome":    outcome,
+	"measured":   measured,
+	"brief":      brief,
+	"unmeasured": unmeasured,
+	"steady":     steady,
+	"short":      func(cell string) bool { return len(cell) <= 16 },
+	"shaded":     shaded,
+	"figure":     func(r *result.Result, f result.Figure) template.HTML { return template.HTML(inPage(figure(r, f))) },
+	"picture":    picture,
+	"terminal":   terminal,
+	"num":        num,
+	"value":      value,
+	"bound":      bound,
+	"params":     params,
+	"sorted":     sortedStrings,
+	"metrics":    metrics,
+	"tally":      tally,
+	"class":      class,
+	"published":  published,
+	"runs":       runs,
+	"beside":     beside,
+	"files":      files,
+	"base":       filepath.Base,
+	"note":       note,
 }).Parse(pageText))
 
 // Render returns the page of a result.
@@ -72,6 +82,11 @@ func picture(p result.Picture) template.URL {
 		return ""
 	}
 	return template.URL("data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data))
+}
+
+// terminal returns a recording as an image, so that its style is not the page's.
+func terminal(r result.Recording) template.URL {
+	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(Terminal(r)))
 }
 
 // row is one line of a two-column listing.
@@ -105,82 +120,4 @@ func metrics(r *result.Result) []row {
 	}
 	slices.SortFunc(out, func(a, b row) int { return strings.Compare(a.Key, b.Key) })
 	return out
-}
-
-// isFlag reports whether a claim is about a yes or a no.
-func isFlag(c result.Claim) bool { return c.Unit == "yes" }
-
-func value(c result.Claim) string {
-	switch {
-	case c.Value == nil:
-		return "–"
-	case isFlag(c) && *c.Value == 1:
-		return "yes"
-	case isFlag(c):
-		return "no"
-	}
-	return strings.TrimSpace(num(*c.Value) + " " + c.Unit)
-}
-
-func bound(c result.Claim) string {
-	if isFlag(c) {
-		return "yes"
-	}
-	op := map[string]string{"<=": "≤", ">=": "≥", "==": "="}[c.Op]
-	return strings.TrimSpace(op + "\u00a0" + num(c.Bound) + " " + c.Unit)
-}
-
-// class is the style of a verdict.
-func class(c result.Claim) string { return strings.ReplaceAll(strings.ToLower(c.Verdict()), " ", "-") }
-
-// published returns the paper's value, with the place.
-func published(c result.Claim) string {
-	if c.Published == nil {
-		return ""
-	}
-	s := c.Published.Text
-	if v := c.Published.Value; v != nil {
-		s = strings.TrimSpace(num(*v) + " " + c.Unit)
-	}
-	if c.Place != "" {
-		s += " (" + c.Place + ")"
-	}
-	return s
-}
-
-func anyPublished(r *result.Result) bool {
-	return slices.ContainsFunc(r.Claims, func(c result.Claim) bool { return c.Published != nil })
-}
-
-// missed counts the claims that were not measured.
-func missed(r *result.Result) int {
-	_, _, n := r.Count()
-	return n
-}
-
-// few reports whether the unmeasured claims are few enough to stand among the others.
-func few(r *result.Result) bool { return missed(r) <= 6 }
-
-// note names the statistic that a claim about several runs compares.
-func note(c result.Claim) string {
-	if c.Of == "" {
-		return ""
-	}
-	return c.Of + " of the runs"
-}
-
-// tally summarizes the claims in words.
-func tally(r *result.Result) string {
-	pass, fail, missed := r.Count()
-	s := fmt.Sprintf("%d of %d claims hold", pass, len(r.Claims))
-	if fail > 0 {
-		s += fmt.Sprintf(", %d do not", fail)
-	}
-	if missed > 0 {
-		s += fmt.Sprintf(", %d not measured", missed)
-	}
-	if r.Verdict == result.Inconclusive {
-		s = "inconclusive: " + s
-	}
-	return s
 }

@@ -61,6 +61,12 @@ func one(seed uint64) *result.Result {
 		r.Mark(result.Event{T: 4 * float64(i), Kind: "handoff", Label: "soft → net" + string(rune('1'+i%3))})
 	}
 	r.AddSeries("reference", "Mb/s", t, y[1])
+	r.AddSeries("control", "Mb/s", t[:100], y[0][:100])
+	r.Mark(result.Event{T: 2, Arm: "control", Kind: "cut", Label: "net1 cut"})
+	r.Start("", r.Started)
+	r.Engine = "netns"
+	r.StallMonitor = result.StallMonitor{LimitMs: 20, WorstMs: 95, Disturbed: true,
+		Stalls: []result.Stall{{At: r.Started.Add(5 * time.Second), Ms: 95}}}
 	top := 46.0
 	r.Figures = []result.Figure{
 		{Title: "Throughput per link", Caption: "Received at the correspondents.",
@@ -69,6 +75,8 @@ func one(seed uint64) *result.Result {
 					Refs: []result.Ref{{Label: "published mean 47 Mb/s", At: 47}, {Label: "published range", At: 41, To: &top}}},
 				{Title: "one by one", Kind: result.Lines, YLabel: "Mb/s", Series: []string{"net2", "net1", "absent"},
 					Marks: true, Height: 110},
+				{Title: "control", Kind: result.Lines, YLabel: "Mb/s", Series: []string{"control"}, Arm: "control", Marks: true,
+					Height: 110},
 				{Title: "samples", Kind: result.Points, YLabel: "Mb/s", Series: []string{"net3"}, Height: 110},
 				{Title: "more lines than a row of the legend has room for", Kind: result.Lines, YLabel: "Mb/s", Height: 110,
 					Series: []string{"net1", "net2", "net3", "reference", "net1", "net2", "net3", "net1"},
@@ -91,6 +99,7 @@ func one(seed uint64) *result.Result {
 		MaxMs:    1.7,
 	}
 	r.Set("lost", 0)
+	r.Set("excess_ms", -131.8)
 	r.Set("gap_ms", 40+21.25*math.Pow(math.Sin(float64(seed)), 2))
 	r.Set("mbps", 9.4+0.01*float64(seed%3))
 	r.SetBool("alive", true)
@@ -109,6 +118,12 @@ func expectations() []result.Expectation {
 		{ID: "d", Says: "never tried", Metric: "absent", Op: "==", Bound: 1, Kind: result.Correctness, Source: "design"},
 		{ID: "e", Says: "spread of throughput", Metric: "mbps", Of: result.Spread, Op: "<=", Bound: 0.04, Unit: "Mb/s",
 			Kind: result.Timing, Source: "design"},
+		{ID: "f", Says: "gap above the control", Metric: "excess_ms", Op: "<=", Bound: 20, Unit: "ms", Kind: result.Timing,
+			Source: "design"},
+		{ID: "g", Says: "datagrams lost", Metric: "lost", Op: "==", Unit: "datagrams", Kind: result.Correctness,
+			Source: "design", Published: &result.Published{Text: "mean 2 %, max 8 %"}, Place: "Fig. 5.7"},
+		{ID: "h", Says: "sessions that died", Metric: "alive", Op: "==", Unit: "sessions", Kind: result.Correctness,
+			Source: "design"},
 	}
 }
 
@@ -123,8 +138,9 @@ func TestRenderIsWellFormedAndSelfContained(t *testing.T) {
 		}
 	}
 	text := string(b)
-	for _, want := range []string{"not measured", "FAIL", "59.54 ms", "&lt;keeps&gt;",
-		"3 of 5 claims hold, 1 do not, 1 not measured", "soft → net2",
+	for _, want := range []string{"not measured", "FAIL", "1 sessions", "&lt;keeps&gt;",
+		"fail: 3 of 8 claims hold, 1 does not, 4 not measured", `class="stall"`, "stood still", "<dt>stall</dt>",
+		"soft → net2",
 		"55 ms (Tab. 2)", "near 0 (Fig. 5)", "spread of the runs", "published mean 47", "Spread over the runs",
 		`download="synthetic-gaps.csv"`} {
 		if !strings.Contains(text, want) {
@@ -268,7 +284,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("series %.300s", raw)
 	}
 	metrics := string(metricsCSV(r))
-	if lines := strings.Split(metrics, "\n"); !strings.HasPrefix(lines[0], "metric,seed 7,seed 8") || len(lines) != 6 {
+	if lines := strings.Split(metrics, "\n"); !strings.HasPrefix(lines[0], "metric,seed 7,seed 8") || len(lines) != 7 {
 		t.Errorf("metrics %s", metrics)
 	}
 }

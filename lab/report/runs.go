@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"html"
 	"html/template"
 	"math"
 	"strconv"
@@ -22,7 +23,7 @@ func runs(r *result.Result) (out []spreadRow) {
 	seen := map[string]bool{}
 	for _, c := range r.Claims {
 		s, ok := r.Stats[c.Metric]
-		if !ok || seen[c.Metric] || isFlag(c) {
+		if !ok || seen[c.Metric] || isFlag(c) || constant(c, s) {
 			continue
 		}
 		seen[c.Metric] = true
@@ -30,7 +31,7 @@ func runs(r *result.Result) (out []spreadRow) {
 			Says:   c.Says,
 			N:      s.N,
 			Median: strings.TrimSpace(num(s.Median) + " " + c.Unit),
-			Plot:   template.HTML(strip(r, c, s)),
+			Plot:   template.HTML(inPage(strip(r, c, s))),
 		}
 		row.Quartiles = num(s.Q1) + " – " + num(s.Q3)
 		if s.CILow != nil {
@@ -48,20 +49,57 @@ type besideRow struct {
 }
 
 // beside returns the claims of a single run that have published values; runs does so for
-// several runs.
+// several runs. Values that equal the published ones need no plot: steady names them.
 func beside(r *result.Result) (out []besideRow) {
 	if len(r.Each) > 0 {
 		return nil
 	}
 	for _, c := range r.Claims {
-		_, _, ok := c.Published.Range(c.Unit)
-		if !ok || c.Value == nil || isFlag(c) {
+		p, ok := spanOf(c)
+		if !ok || p.equal() {
 			continue
 		}
-		s := result.Stats{N: 1, Min: *c.Value, Max: *c.Value, Median: *c.Value, Q1: *c.Value, Q3: *c.Value}
-		out = append(out, besideRow{c.Says, value(c), published(c), template.HTML(strip(r, c, s))})
+		c.Unit = p.unit
+		s := result.Stats{N: 1, Min: p.value, Max: p.value, Median: p.value, Q1: p.value, Q3: p.value}
+		plot := template.HTML(inPage(strip(r, c, s)))
+		out = append(out, besideRow{c.Says, num(p.value) + " " + p.unit, published(c), plot})
 	}
 	return out
+}
+
+// equal reports whether a published value and the measured one are the same number.
+func (s span) equal() bool { return s.lo == s.hi && s.value == s.lo }
+
+// constant reports whether a metric was the same in every run, and not to be drawn beside
+// something else that was published.
+func constant(c result.Claim, s result.Stats) bool {
+	p, ok := spanOf(c)
+	return s.Max-s.Min <= 1e-9*math.Max(1, math.Abs(s.Max)) && (!ok || p.equal())
+}
+
+// steady names what needs no plot: the metrics that were the same in every run and, of a
+// single run, the values that equal the published ones.
+func steady(r *result.Result) string {
+	var same []string
+	seen := map[string]bool{}
+	for _, c := range r.Claims {
+		p, ok := spanOf(c)
+		s, several := r.Stats[c.Metric]
+		if seen[c.Metric] || isFlag(c) || c.Value == nil {
+			continue
+		}
+		if len(r.Each) == 0 && ok && p.equal() || len(r.Each) > 0 && several && constant(c, s) {
+			same = append(same, fmt.Sprintf("%s (%s)", c.Says, value(c)))
+			seen[c.Metric] = true
+		}
+	}
+	switch {
+	case len(same) == 0:
+		return ""
+	case len(r.Each) > 0:
+		return "The same in every run: " + strings.Join(same, "; ") + "."
+	}
+	return "Equal to what was published: " + strings.Join(same, "; ") + "."
 }
 
 const (
@@ -76,8 +114,10 @@ const (
 func strip(r *result.Result, c result.Claim, s result.Stats) string {
 	x := stripAxisOf(c, s)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="strip" viewBox="0 0 %d %d" role="img" aria-label="runs">`, stripWidth, stripHeight)
-	if lo, hi, ok := c.Published.Range(c.Unit); ok && c.Of == "" && lo < hi {
+	fmt.Fprintf(&b, `<svg class="strip" viewBox="0 0 %d %d" role="img" aria-label="%s: measured %s">`,
+		stripWidth, stripHeight, html.EscapeString(c.Says), num(s.Median))
+	lo, hi, ok := publishedRange(c)
+	if ok && c.Of == "" && lo < hi {
 		fmt.Fprintf(&b, `<rect class="band" x="%.1f" y="2" width="%.1f" height="%d"/>`, x.at(lo),
 			x.at(hi)-x.at(lo), stripAxis-2)
 	} else if ok && c.Of == "" {
@@ -96,6 +136,14 @@ func strip(r *result.Result, c result.Claim, s result.Stats) string {
 	}
 	b.WriteString(dots(r, c, s, x))
 	return b.String() + "</svg>"
+}
+
+// publishedRange returns the published values in the unit of the claim, or in per cent.
+func publishedRange(c result.Claim) (lo, hi float64, ok bool) {
+	if p, ok := spanOf(c); ok {
+		return p.lo, p.hi, true
+	}
+	return c.Published.Range(c.Unit)
 }
 
 // dots draws the measured values.
@@ -126,7 +174,7 @@ func stripAxisOf(c result.Claim, s result.Stats) axis {
 	lo, hi := s.Min, s.Max
 	if c.Of == "" {
 		lo, hi = math.Min(lo, c.Bound), math.Max(hi, c.Bound)
-		if from, to, ok := c.Published.Range(c.Unit); ok {
+		if from, to, ok := publishedRange(c); ok {
 			lo, hi = math.Min(lo, from), math.Max(hi, to)
 		}
 	}

@@ -14,8 +14,14 @@ import (
 // column's least and greatest value, so that no peak is lost and the file stays
 // small.
 func (p *panel) line(b *strings.Builder, x, y []float64, colour string) {
+	p.stroke(b, x, y, colour, 1.6)
+}
+
+// stroke draws a line of a given width.
+func (p *panel) stroke(b *strings.Builder, x, y []float64, colour string, width float64) {
 	if d := p.path(x, y); d != "" {
-		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="1.6" stroke-linejoin="round" d="%s"/>`+"\n", colour, d)
+		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="%.1f" stroke-linejoin="round" d="%s"/>`+"\n", colour,
+			width, d)
 	}
 }
 
@@ -72,7 +78,7 @@ func (p *panel) points(b *strings.Builder, s result.Series, colour string) {
 	if len(s.X) <= 150 { // dots fit
 		radius = 3
 	}
-	fmt.Fprintf(b, `<g fill="%s" fill-opacity="0.6">`, colour)
+	fmt.Fprintf(b, `<g fill="%s" fill-opacity="0.75">`, colour)
 	drawn := map[[2]int]bool{} // one dot per pixel
 	for i := range s.X {
 		x, y := p.x.at(s.X[i]), p.y.at(math.Min(s.Y[i], p.y.hi))
@@ -163,9 +169,9 @@ func maxRow(l []placed) int {
 
 // markRows returns the number of rows of labels above a figure.
 func markRows(r *result.Result, f result.Figure, x axis) int {
-	i := firstMarked(f)
-	if i < 0 {
-		return 0
+	i := slices.IndexFunc(f.Panels, func(p result.Panel) bool { return p.Marks })
+	if i != 0 {
+		return 0 // labelRows has those of other panels
 	}
 	return maxRow(placeLabels(r.Events, f.Panels[i].Arm, x)) + 1
 }

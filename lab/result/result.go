@@ -56,6 +56,26 @@ type Result struct {
 	Guest *Guest `json:"guest,omitempty"`
 	// Captures names the files that hold packets, with the directory.
 	Captures []string `json:"captures,omitempty"`
+	// Starts has for each arm the moment that is 0 on its axis of time.
+	Starts map[string]time.Time `json:"starts,omitempty"`
+	// Summary is what came out, in a few sentences for readers who do not know the
+	// experiment; absent where the claims say it all.
+	Summary string `json:"summary,omitempty"`
+	// Recordings are what programs printed on a terminal, with the times.
+	Recordings []Recording `json:"recordings,omitempty"`
+}
+
+// Recording is what a program printed.
+type Recording struct {
+	Title   string `json:"title"`
+	Command string `json:"command"` // as a user types it
+	Lines   []Line `json:"lines"`
+}
+
+// Line is a line of a recording.
+type Line struct {
+	T    float64 `json:"t"` // seconds since the start of the recording
+	Text string  `json:"text"`
 }
 
 // Series is one measured quantity over time or over a rank.
@@ -249,6 +269,15 @@ func (r *Result) Find(name string) (Series, bool) {
 		}
 	}
 	return Series{}, false
+}
+
+// Start records the moment that is 0 on the axis of time of an arm, so that reports can show
+// there what is known by the clock.
+func (r *Result) Start(arm string, at time.Time) {
+	if r.Starts == nil {
+		r.Starts = map[string]time.Time{}
+	}
+	r.Starts[arm] = at
 }
 
 // Mark appends an event.

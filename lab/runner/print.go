@@ -36,6 +36,9 @@ func Print(w io.Writer, r *result.Result) {
 		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)
 	}
 	fmt.Fprintf(w, "%s: %s in %.0f s%s\n", r.Experiment, Verdict(r), r.Seconds, undecided(r))
+	if r.Summary != "" {
+		fmt.Fprintln(w, r.Summary)
+	}
 }
 
 // undecided says what keeps a result from being conclusive, and what decides it.

@@ -96,6 +96,7 @@ func shares(a, b map[string]uint64) map[string]float64 {
 // AddRates adds the rate over time of each link of the mobile host to a result: series "out
 // net1" and "in net1" of each link, after the name of the arm if given.
 func (t *Trace) AddRates(r *result.Result, arm string) {
+	r.Start(arm, t.Start)
 	add := func(what string, pick func(Sample) map[string]uint64) {
 		for _, l := range sorted(pick(t.Samples[0])) {
 			var x, y []float64

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -280,7 +279,7 @@ func (w *world) capture(h *ilnphost.Node, link roam.LinkID, _ bool, in ilnphost.
 		if f.In {
 			p.SrcPort, p.DstPort = f.Port, ownPort
 		}
-		p.Data = binary.BigEndian.AppendUint32(make([]byte, NumberAt), uint32(in.Data.Number&math.MaxUint32))
+		p.Data = binary.BigEndian.AppendUint32(make([]byte, NumberAt), uint32(in.Data.Number))
 		p.Payload, p.Length = in.Data.Size, in.Data.Size+udpHead
 	}
 	p.At, p.Where = w.net.Now(), wired

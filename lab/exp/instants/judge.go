@@ -105,11 +105,12 @@ func figures(bound float64) []result.Figure {
 				"of the next.",
 			Panels: []result.Panel{{Kind: result.Points, YLabel: "ms", Series: gaps, Labels: []string{"UDP", "TCP"},
 				Refs: []result.Ref{{Label: "1.2 RTT", At: bound}}}}},
-		{Title: "Bytes per link", XLabel: "s", Panels: []result.Panel{
-			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"out net1", "out net2"}, Labels: []string{"net1", "net2"},
-				Title: "from the mobile host"},
-			{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"in net1", "in net2"}, Labels: []string{"net1", "net2"},
-				Title: "to the mobile host"}}},
+		{Title: "Throughput per link", XLabel: "time since the start of traffic (s)",
+			Caption: "All traffic that the access links delivered; each change of colour is a handoff.", Panels: []result.Panel{
+				{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"out net1", "out net2"}, Labels: []string{"net1", "net2"},
+					Title: "from the mobile host"},
+				{Kind: result.Stack, YLabel: "Mb/s", Series: []string{"in net1", "in net2"}, Labels: []string{"net1", "net2"},
+					Title: "to the mobile host"}}},
 	}
 }
 

@@ -211,7 +211,7 @@ func (m *matrix) profileFigure(s string) result.Figure {
 			y := o.Profile[link]
 			x := make([]float64, len(y))
 			for i := range x {
-				x[i] = math.Round((float64(i)+0.5)*drawn.Seconds()*1e3) / 1e3
+				x[i] = math.Round(float64(i+1)*drawn.Seconds()*1e3) / 1e3
 			}
 			m.env.Result.AddSeries(name+" "+link, "Mb/s", x, y)
 			panel.Series = append(panel.Series, name+" "+link)
@@ -235,7 +235,8 @@ func (m *matrix) sequenceFigure(s string) (result.Figure, bool) {
 		if len(list) == 0 {
 			continue
 		}
-		panel := result.Panel{Title: k + ", " + v, Kind: result.Points, YLabel: "MB", Height: 160}
+		panel := result.Panel{Title: k + ", " + v, Kind: result.Points, YLabel: "MB", Height: 160,
+			Arm: strings.Join([]string{s, k, v}, " "), Marks: true}
 		for _, what := range []string{"sent", "retransmitted", "came by net1", "came by net2"} {
 			xy, name := list[0].Sequence[what], strings.Join([]string{"seq", s, k, v, what}, " ")
 			if len(xy[0]) == 0 {

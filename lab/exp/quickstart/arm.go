@@ -104,6 +104,12 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	if err := topo.Wait(wctx, "data from every application", a.traffic.flowing); err != nil {
 		return nil, fmt.Errorf("%w; silent: %s", err, strings.Join(a.traffic.silent(), ", "))
 	}
+	var monitor *recorder
+	if a.name == "" {
+		if monitor, err = a.record(ctx); err != nil {
+			return nil, err
+		}
+	}
 	seen, err := a.net.Run(ctx, a.plan.Schedule, a.traffic.board)
 	if err != nil {
 		return nil, err
@@ -117,7 +123,7 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trace{Trace: seen, arm: a.name, plan: a.plan, traffic: a.traffic}
+	t := &trace{Trace: seen, arm: a.name, plan: a.plan, traffic: a.traffic, monitor: monitor}
 	if n := a.net.Mobile().Node; n != nil {
 		t.events = n.Events()
 	}

@@ -17,6 +17,7 @@ import (
 // draw adds series, events, tables and figures of both passes.
 func draw(env *exp.Env, with, without *trace) {
 	r := env.Result
+	r.Summary, r.Recordings = with.summary(without), with.recordings()
 	for _, t := range []*trace{with, without} {
 		if t == nil {
 			continue
@@ -64,12 +65,14 @@ func draw(env *exp.Env, with, without *trace) {
 func controlFigure(xlabel string) result.Figure {
 	panel := func(arm, title string) result.Panel {
 		return result.Panel{Title: title, Kind: result.Lines, YLabel: "datagrams/s", Arm: arm, Marks: true, Height: 120,
-			Series: []string{seriesName(arm, "udp out"), seriesName(arm, "udp in")},
-			Labels: []string{"from the mobile host", "to the mobile host"}}
+			Series: []string{seriesName(arm, "udp out sent"), seriesName(arm, "udp in sent"), seriesName(arm, "udp out"),
+				seriesName(arm, "udp in")},
+			Labels: []string{"sent by it", "sent to it", "from the mobile host", "to the mobile host"}}
 	}
 	return result.Figure{
-		Title: "The same schedule with Roam and without", XLabel: xlabel,
-		Caption: "Datagrams of the UDP probe that reached the receiving application. Without Roam nothing arrives from the " +
+		Title: "With Roam and without", XLabel: xlabel,
+		Caption: "Datagrams of the UDP probe: sent, and above it received by the application. Where both fall, the sender " +
+			"stood still. The control runs a shorter schedule: without Roam nothing arrives from the " +
 			"moment the first network is cut until it is back; the applications of the control sit in their timers.",
 		Panels: []result.Panel{panel("", "Roam"), panel("control", "plain IPv6")},
 	}
@@ -84,6 +87,8 @@ func (t *trace) addSeries(r *result.Result) {
 	for what, f := range map[string]*udpflow.Flow{"udp out": t.traffic.flowUp, "udp in": t.traffic.flowDown} {
 		x, y := f.Rate(t.Start, end, 100*time.Millisecond)
 		r.AddSeries(seriesName(t.arm, what), "1/s", x, y)
+		x, y = f.Offered(t.Start, end, 100*time.Millisecond)
+		r.AddSeries(seriesName(t.arm, what+" sent"), "1/s", x, y)
 		x, y = f.Losses(t.Start, end, 100*time.Millisecond)
 		r.AddSeries(seriesName(t.arm, what+" lost"), "per 100 ms", x, y)
 	}

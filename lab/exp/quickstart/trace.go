@@ -20,7 +20,8 @@ type trace struct {
 	traffic     *traffic
 	events      []node.Event // of the mobile host's daemon, to the end of the applications
 	established int
-	routeDiff   []string // differences of the routing table, in words
+	routeDiff   []string  // differences of the routing table, in words
+	monitor     *recorder // of the pass with Roam
 }
 
 // handoff is one change of the network, with its cost.

@@ -25,6 +25,7 @@ func drawMobility(env *exp.Env, all map[string]*outcome, tcp bool) {
 		}
 	}
 	linkPlot(all["static"], "static").AddData(r)
+	r.Figures = append([]result.Figure{besideFigure(all)}, r.Figures...)
 	all["static"].addSteps(r, "static")
 	drawn := []string{"roam", "static", "mptcp"}
 	bucketPlot(all, drawn).AddTo(r)
@@ -220,7 +221,7 @@ func linkPlot(o *outcome, name string) figure.Plot {
 	p := figure.Plot{
 		Title: "Throughput per link: " + armTitle(o), X: figure.Time,
 		Caption: "IPv6 payload that the receiver captured, in 0.5 s buckets, stacked by the link that it took. Lines are " +
-			"the steps of the schedule.",
+			"the steps of the schedule; a bucket with a step in it has both links.",
 	}
 	for i, w := range o.ways() {
 		panel := figure.Panel{
@@ -242,6 +243,24 @@ func linkPlot(o *outcome, name string) figure.Plot {
 		p.Panels = append(p.Panels, panel)
 	}
 	return p
+}
+
+// besideFigure sets the throughput to the mobile host of each arm under each other.
+func besideFigure(all map[string]*outcome) result.Figure {
+	f := result.Figure{Title: "The same moves, arm by arm", XLabel: figure.Time,
+		Caption: "IPv6 payload that the mobile host captured, in 0.5 s buckets, by the link that it took."}
+	for _, name := range []string{"roam", "mptcp", "plain"} {
+		if all[name] == nil {
+			continue
+		}
+		p := result.Panel{Title: all[name].Arm, Kind: result.Stack, YLabel: "Mb/s", Arm: name, Height: 110,
+			Marks: len(f.Panels) == 0, Labels: links}
+		for _, l := range links {
+			p.Series = append(p.Series, strings.Join([]string{name, wayWords[1], l}, " "))
+		}
+		f.Panels = append(f.Panels, p)
+	}
+	return f
 }
 
 // perPass returns a curve for each pass, made by data.

@@ -43,9 +43,9 @@ var readme string
 
 // Experiments are the declarations that package runner lists.
 var Experiments = []exp.Experiment{
-	declare("yanagida-mobility-tcp", "Continuous mobility: 8 soft handoffs under iperf3 over TCP, both ways, beside MPTCP",
+	declare("yanagida-mobility-tcp", "Continuous mobility: soft handoffs under iperf3 over TCP, both ways, beside MPTCP",
 		mobilityParams, expectMobilityTCP, mobility(true), exp.Netns),
-	declare("yanagida-mobility-udp", "Continuous mobility: 8 soft handoffs under iperf3 over UDP, both ways",
+	declare("yanagida-mobility-udp", "Continuous mobility: soft handoffs under iperf3 over UDP, both ways",
 		mobilityParams, expectMobilityUDP, mobility(false), exp.Netns, exp.Sim),
 	declare("yanagida-duality-tcp", "Duality: 1, 2, 3, 2, 1 links and back under iperf3 over TCP, both ways, beside MPTCP",
 		dualityParams, expectDualityTCP, duality(true), exp.Netns),

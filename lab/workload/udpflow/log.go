@@ -209,6 +209,22 @@ func (f *Flow) Rate(start, end time.Time, bin time.Duration) (x, y []float64) {
 	return x, y
 }
 
+// Offered returns the rate of sent datagrams over time, with the middle of each bin in seconds
+// since start. A sender that stands still offers nothing, and nothing can arrive.
+func (f *Flow) Offered(start, end time.Time, bin time.Duration) (x, y []float64) {
+	n := int(end.Sub(start) / bin)
+	x, y = make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i] = (float64(i) + 0.5) * bin.Seconds()
+	}
+	for _, s := range f.Sent {
+		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n {
+			y[i] += 1 / bin.Seconds()
+		}
+	}
+	return x, y
+}
+
 // Losses returns, for each bin from start to end, the number of datagrams sent in it and
 // never received, with the middle of each bin in seconds since start.
 func (f *Flow) Losses(start, end time.Time, bin time.Duration) (x, y []float64) {

@@ -1,0 +1,155 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"roam/lab/result"
+)
+
+func float(v float64) *float64 { return &v }
+
+// claimOf is a measured claim of one value.
+func claimOf(v float64, e result.Expectation) result.Claim {
+	return result.Claim{Expectation: e, Measured: true, Value: &v, Pass: true}
+}
+
+// A reader meets no number that a machine wrote: no exponent, no rounding error, no gap of
+// less than nothing, no "1 yes".
+func TestValuesReadWell(t *testing.T) {
+	above := result.Expectation{Says: "gap above the control", Op: "<=", Bound: 20, Unit: "ms"}
+	flag := result.Expectation{Op: "==", Bound: 1, Unit: "yes", Published: &result.Published{Value: float(1)}, Place: "§5.4"}
+	for _, tt := range []struct{ got, want string }{
+		{num(1.765e-14), "0"},
+		{num(-2e-12), "0"},
+		{num(0.000012), "0.000012"},
+		{num(0.1101), "0.1101"},
+		{value(claimOf(-131.8, above)), "none"},
+		{note(claimOf(-131.8, above)), "131.8 ms below what it is compared with"},
+		{value(claimOf(-1e-12, above)), "0 ms"},
+		{value(claimOf(9.4, above)), "9.4 ms"},
+		{published(claimOf(1, flag)), "yes (§5.4)"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+func TestSpanOf(t *testing.T) {
+	text := func(s string) *result.Published { return &result.Published{Text: s} }
+	for _, tt := range []struct {
+		name   string
+		value  float64
+		unit   string
+		op     string
+		says   *result.Published
+		ok     bool
+		lo, hi float64
+		met    bool
+	}{
+		{"a number", 9, "ms", "<=", &result.Published{Value: float(10)}, true, 10, 10, true},
+		{"a worse one", 11, "ms", "<=", &result.Published{Value: float(10)}, true, 10, 10, false},
+		{"a span", 98, "%", ">=", text("97.8 to 100.3 %"), true, 97.8, 100.3, true},
+		{"below it", 97, "%", ">=", text("97.8 to 100.3 %"), true, 97.8, 100.3, false},
+		{"mean and maximum", 5, "%", "<=", text("mean 2 %, max 8 %"), true, 2, 8, true},
+		{"nothing counted is no per cent", 0, "datagrams", "==", text("mean 2 %, max 8 %"), true, 2, 8, true},
+		{"something counted is unknown per cent", 3, "datagrams", "==", text("mean 2 %, max 8 %"), false, 0, 0, false},
+		{"words", 3, "ms", "<=", text("around 10 Mb/s"), false, 0, 0, false},
+	} {
+		e := result.Expectation{Unit: tt.unit, Op: tt.op, Published: tt.says}
+		s, ok := spanOf(claimOf(tt.value, e))
+		if ok != tt.ok || ok && (s.lo != tt.lo || s.hi != tt.hi || s.met(tt.op) != tt.met) {
+			t.Errorf("%s: %+v, %v, met %v", tt.name, s, ok, s.met(tt.op))
+		}
+	}
+}
+
+func TestLead(t *testing.T) {
+	r := result.New("x")
+	r.Title, r.Engine, r.Preset, r.Seconds, r.Runs = "Handoffs", "sim", "quick", 0.3, 1
+	r.Summary = "7 of 7 sessions lived."
+	r.Metrics["gap_ms"], r.Metrics["lost"] = 60, 0
+	r.Judge([]result.Expectation{
+		{ID: "a", Says: "longest gap", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing},
+		{ID: "b", Says: "datagrams lost", Metric: "lost", Op: "==", Kind: result.Correctness,
+			Published: &result.Published{Text: "mean 2 %, max 8 %"}, Place: "Fig. 5.7"},
+		{ID: "c", Says: "never tried", Metric: "absent", Op: "==", Kind: result.Correctness},
+	})
+	want := "It ran in a simulated network in virtual time, without a kernel (preset quick, less than a second). " +
+		"7 of 7 sessions lived. 1 of the 2 claims that it measured hold; not: longest gap (60 ms, bound ≤\u00a050 ms), " +
+		"and 1 could not be measured. Published numbers that it meets or betters: 1 of 1; " +
+		"the widest difference: datagrams lost, 0 here, mean 2 %, max 8 % (Fig. 5.7) published."
+	if got := lead(r); got != want {
+		t.Errorf("lead:\n%s\nwant:\n%s", got, want)
+	}
+	r.Claims = r.Claims[2:]
+	if got := lead(r); !strings.Contains(got, "measured none of its claims") || !strings.Contains(got, "Roam's own") {
+		t.Errorf("lead of nothing measured: %s", got)
+	}
+}
+
+func TestGlossaryHasTheTermsOfTheReport(t *testing.T) {
+	r := synthetic()
+	r.Tables = append(r.Tables, result.Table{Columns: []string{"LU to ack"}})
+	have := map[string]bool{}
+	for _, w := range glossary(r) {
+		have[w.Key] = true
+	}
+	for term, want := range map[string]bool{"gap": true, "soft handoff": true, "Locator Update (LU)": true, "stall": true,
+		"nonce": false, "duality": false} {
+		if have[term] != want {
+			t.Errorf("term %q: %v, want %v", term, have[term], want)
+		}
+	}
+}
+
+// Figures over the same time have one axis; one that would be lost on it keeps its own.
+func TestFiguresShareTheirTime(t *testing.T) {
+	r := result.New("x")
+	const label = "time since the start of traffic (s)"
+	for name, end := range map[string]float64{"long": 10.5, "short": 8.5, "tiny": 2} {
+		r.AddSeries(name, "Mb/s", []float64{0, end}, []float64{1, 1})
+		r.Figures = append(r.Figures, result.Figure{Title: name, XLabel: label,
+			Panels: []result.Panel{{Kind: result.Lines, Series: []string{name}}}})
+	}
+	for _, f := range r.Figures {
+		want := map[string]float64{"long": 10.5, "short": 10.5, "tiny": 2}[f.Title]
+		if x := sharedAxis(r, f); x.hi != want {
+			t.Errorf("%s ends at %g, want %g", f.Title, x.hi, want)
+		}
+	}
+}
+
+// A stall is shaded where it was: in the arm whose time it fell in.
+func TestStallsAreShaded(t *testing.T) {
+	r := one(0)
+	drawn := figure(r, r.Figures[0])
+	if n := strings.Count(drawn, `class="stall"`); n != 4 { // the panels of the first arm
+		t.Errorf("%d shades", n)
+	}
+	r.Start("control", r.Started.Add(-10*time.Second)) // its values end at 9.9 s
+	if n := strings.Count(figure(r, r.Figures[0]), `class="stall"`); n != 4 {
+		t.Errorf("%d shades with a control that was over", n)
+	}
+	list := stallsOf(r, "")
+	if len(list) != 1 || list[0].to != 5 || list[0].from != 4.905 {
+		t.Errorf("stalls %+v", list)
+	}
+	r.StallMonitor.Stalls[0].At = r.Started.Add(31 * time.Second) // after the last value, 29.9 s
+	if shaded(r, r.Figures[0]) != "" || strings.Contains(figure(r, r.Figures[0]), `class="stall"`) {
+		t.Error("a stall after the end is shown")
+	}
+}
+
+// Each arm's first panel says what its marks are.
+func TestEachArmLabelsItsMarks(t *testing.T) {
+	r := synthetic()
+	drawn := figure(r, r.Figures[0])
+	for _, label := range []string{"soft → net2", "net1 cut"} {
+		if !strings.Contains(drawn, ">"+label+"<") {
+			t.Errorf("no label %q", label)
+		}
+	}
+}
