@@ -79,12 +79,13 @@ func (a *app) measure(ctx context.Context, name string, opt runner.Options) erro
 		return err
 	}
 	if !runner.Verdict(res) {
-		return cli.Silent(cli.StatusFailure) // the table names the claims that fail
+		return cli.Silent(cli.StatusFailure) // the table has said which claims fail
 	}
 	return nil
 }
 
-// list prints one line for each experiment, under its paper.
+// list prints one line for each experiment under the paper that it belongs
+// to.
 func (a *app) list(list []runner.Info) error {
 	if a.JSON {
 		return a.PrintJSON(list)
@@ -160,7 +161,7 @@ func (a *app) showPreset(name string, p exp.Preset) {
 	}
 }
 
-// boundText formats the bound of a claim.
+// boundText is what must hold of a claim.
 func boundText(c result.Expectation) string {
 	if c.Unit == "yes" {
 		return "yes"
@@ -172,7 +173,7 @@ func boundText(c result.Expectation) string {
 	return s
 }
 
-// publishedText formats the published value, and its place in the paper.
+// publishedText is what the paper found, and where it says so.
 func publishedText(c result.Expectation) string {
 	if c.Published == nil {
 		return "-"

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// foreignFlags describe a host that matches no profile.
+// foreignFlags describe a host that is no profile.
 type foreignFlags struct {
 	link, nid, agent string
 	l64              []string
@@ -78,7 +78,7 @@ func (a *app) interop(ctx context.Context, opt runner.InteropOptions) error {
 		return err
 	}
 	if !runner.Verdict(res) {
-		return cli.Silent(cli.StatusFailure) // the table names the cases that fail
+		return cli.Silent(cli.StatusFailure) // the table has said which cases fail
 	}
 	return nil
 }
