@@ -2,8 +2,8 @@ package ilnp
 
 import "time"
 
-// decideRule takes the rule that a packet has shown. One that people fixed stays: they
-// may know of a path that changes checksums.
+// decideRule sets the checksum rule that a packet has revealed. A rule that the user has fixed
+// stays, as there may be a reason, such as a path that changes checksums.
 func (p *profile) decideRule(f FoundRule) {
 	if f == FoundProbe {
 		p.asks = true
@@ -17,8 +17,7 @@ func (p *profile) decideRule(f FoundRule) {
 	}
 }
 
-// handleFoundRule notes the rule of a correspondent for this session and for those
-// to come.
+// handleFoundRule stores the rule of a peer for this session and for later ones.
 func (c *steering) handleFoundRule(now time.Time, s *session, f FoundRule) {
 	if f == FoundOther {
 		c.guessOtherRule(now, s)
@@ -33,9 +32,10 @@ func (c *steering) handleFoundRule(now time.Time, s *session, f FoundRule) {
 	}
 }
 
-// guessOtherRule takes the other rule for the more likely one, of this session alone: what
-// told bears no nonce. The first packet that does will show which it is. Who answers as
-// plain IPv6 by its rule also takes packets without nonce for such.
+// guessOtherRule switches to the other rule, for this session only, since the packets that
+// suggest it have no nonce. The first packet with the nonce reveals the rule. A peer that
+// answers by the rule of plain IPv6 also treats packets without a nonce as plain IPv6, so every
+// packet gets one.
 func (c *steering) guessOtherRule(now time.Time, s *session) {
 	if !s.sought {
 		return
@@ -49,8 +49,8 @@ func (c *steering) guessOtherRule(now time.Time, s *session) {
 	c.upsert(now, s, s.entry.Paths)
 }
 
-// ruleOfICMP returns the rule for ICMPv6 messages of applications and of our stack,
-// which are not repeated by another one.
+// ruleOfICMP returns the rule for ICMPv6 messages of applications and of our stack, which are
+// sent under one rule only.
 func (f profile) ruleOfICMP() ChecksumRule {
 	if f.overNIDs(1) {
 		return RuleRFC6741

@@ -8,15 +8,15 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// updates are the exchanges of Locator Updates with all correspondents, and the
-// handoff of which they tell.
+// updates runs the Locator Update exchanges with all peers, and the handoff that they
+// announce.
 type updates struct {
 	sender
 	handoff handoff
 	round   round
 }
 
-// startUpdate begins an exchange of a set. It is sent over paths first.
+// startUpdate starts the exchange of a set; its first transmission uses the best of paths.
 func (c *updates) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
 	s.update.begin(now, list, paths)
 	s.strayed = false
@@ -24,7 +24,7 @@ func (c *updates) startUpdate(now time.Time, s *session, list []listed, paths []
 	c.transmitUpdate(now, s)
 }
 
-// repeatUpdate begins an exchange of the set as it is now.
+// repeatUpdate starts an exchange of the present set.
 func (c *updates) repeatUpdate(now time.Time, s *session) {
 	wanted := c.pathsFor(now, s)
 	if list := c.listingFor(s, wanted); len(list) > 0 && len(wanted) > 0 {
@@ -32,16 +32,15 @@ func (c *updates) repeatUpdate(now time.Time, s *session) {
 	}
 }
 
-// suspendUpdate stops retransmissions for want of a locator. What returns is
-// told anew.
+// suspendUpdate stops retransmissions while the host has no locator. A locator that returns
+// starts a new exchange.
 func (c *updates) suspendUpdate(s *session) {
 	c.disarm(&s.schedule, timerUpdate)
 	c.disarm(&s.schedule, timerRefresh)
 	s.update.suspend()
 }
 
-// ends returns the sources and destinations of a transmission, those in use
-// first.
+// ends returns the possible sources and destinations of a transmission, those in use first.
 func (c *updates) ends(now time.Time, s *session) ([]roam.LinkLocator, []roam.L64) {
 	var sources []roam.LinkLocator
 	var destinations []roam.L64
@@ -54,11 +53,10 @@ func (c *updates) ends(now time.Time, s *session) ([]roam.LinkLocator, []roam.L6
 	return unique(append(sources, usable...)), s.toldAt(destinations)
 }
 
-// toldAt returns the locators that a Locator Update may go to: those where its
-// correspondent was validated, and those that a record names. Only when there is
-// none, it goes to where only the correspondent itself says to be, in place of a
-// probe, and as far as mayReach lets it. DEVIATION from RFC 6743 §2, see
-// docs/rfc/rfc6743.md: whoever lists a victim's locators must not flood it.
+// toldAt returns the locators to which a Locator Update may be sent: those that are validated,
+// and those in a record. Only if there is none, it returns those that the peer alone has
+// announced; the update then replaces a probe, and mayReach limits it. DEVIATION from RFC 6743
+// §2, see docs/rfc/rfc6743.md: a peer that lists a victim's locators must not make us flood it.
 func (s *session) toldAt(ls []roam.L64) []roam.L64 {
 	sure := slices.DeleteFunc(slices.Clone(ls), func(l roam.L64) bool {
 		r := s.remotes.find(l)
@@ -81,10 +79,9 @@ func unique[T comparable](list []T) []T {
 	return u
 }
 
-// transmitUpdate sends the set once more. The first time it leaves from the
-// newest locator to the best remote one; then sources and destinations
-// alternate over all that is known, so that one path that works suffices even
-// if both ends have moved.
+// transmitUpdate transmits the set, or retransmits it. The first transmission goes from the
+// newest locator to the best remote one; later ones alternate over all known sources and
+// destinations, so that one working path suffices even if both ends have moved.
 func (c *updates) transmitUpdate(now time.Time, s *session) {
 	u := &s.update
 	sources, destinations := c.ends(now, s)
@@ -100,7 +97,7 @@ func (c *updates) transmitUpdate(now time.Time, s *session) {
 	}
 	if u.tries > 1 && c.hasUDP(s) && u.path != u.began && slices.Contains(sources, u.began.Local) &&
 		!c.obstructed.has(s.remoteNID, u.began) {
-		// Where all goes by now, options may be dropped: data waits for this.
+		// The paths in use by now may drop options, and data wait for this update.
 		if b, ok := c.buildUpdate(u.began, s, lu, false); ok {
 			c.transmitControl(now, s, u.began, b, true)
 		}
@@ -109,20 +106,20 @@ func (c *updates) transmitUpdate(now time.Time, s *session) {
 	c.arm(&s.schedule, timerUpdate, now, u.wait(s.rtt, s.rttOf))
 }
 
-// composeUpdate makes the message out of the set.
+// composeUpdate builds the message of the set.
 func (c *updates) composeUpdate(now time.Time, s *session) ilnpwire.LocatorUpdate {
 	return s.update.compose(now, s.form, c.cfg.Mode == Hard, c.host.expiry)
 }
 
-// longest is the longest lifetime that can be told.
+// longest returns the longest lifetime that the form can express.
 func (s *session) longest() time.Duration {
 	return lifetimeOf(wireLifetime(roam.Infinite, s.form), s.form)
 }
 
-// sendUpdate sends the set over a path, in the forms that are due.
+// sendUpdate sends the set on a path: with the Nonce option, UDP encapsulated, or both.
 func (c *updates) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
 	option, encap := c.updateForms(s, p)
-	if encap { // only Roam takes it
+	if encap { // only Roam accepts this form
 		b, ok := c.buildUpdate(p, s, lu, false)
 		if !ok {
 			return false
@@ -141,8 +138,8 @@ func (c *updates) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.Loca
 	return true
 }
 
-// buildUpdate makes the packet of a Locator Update or an acknowledgement, summed over
-// NIDs or by the ordinary rule.
+// buildUpdate builds the packet of a Locator Update or an acknowledgement, with a checksum over
+// NIDs or over addresses.
 func (c *sender) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, overNIDs bool) ([]byte, bool) {
 	src := roam.ILV{NID: s.localNID, L64: p.Local.L64}
 	b, err := ilnpwire.BuildUpdate(src, roam.ILV{NID: s.remoteNID, L64: p.Remote}, s.localNonce, lu)
@@ -152,7 +149,7 @@ func (c *sender) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, over
 	return b, err == nil
 }
 
-// retransmitUpdate sends again, or gives the exchange up.
+// retransmitUpdate retransmits the set, or gives the exchange up.
 func (c *steering) retransmitUpdate(now time.Time, s *session) {
 	if s.update.giveUp() {
 		c.doubtRoam(s)
@@ -166,24 +163,23 @@ func (c *steering) retransmitUpdate(now time.Time, s *session) {
 	}
 	c.transmitUpdate(now, s)
 	if s.update.tries == updateDoubt {
-		// Acknowledgements with another nonce than we know do not get here; the
-		// answer to a probe does, and shows it.
+		// If the peer has a new nonce, its acknowledgements do not arrive here; its answer
+		// to a probe does, and reveals the nonce.
 		c.probePaths(now, s, []Path{s.update.path})
 	}
 }
 
-// urgeUpdate sends an unacknowledged set at once: the correspondent has just
-// been heard. One that is heard all the time, and acknowledges nothing, is told
-// again slowly.
+// urgeUpdate retransmits an unacknowledged set at once, as a packet of the peer has arrived. To
+// a peer that keeps sending and never acknowledges, retransmissions stay slow.
 func (c *updates) urgeUpdate(now time.Time, s *session) {
 	if s.update.state == slow && s.course != onKnown || s.update.state == suspended {
 		c.repeatUpdate(now, s)
 	}
 }
 
-// handleAck takes an acknowledgement. One for an older set says that the
-// correspondent may hold that one, be it that two of ours overtook each other
-// or that somebody replayed the older one: the newest is retransmitted.
+// handleAck handles an acknowledgement. One of an older set means that the peer may have
+// that set, because two updates were reordered or the older one was replayed: the newest is
+// retransmitted.
 func (c *liveness) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdate, encap bool) {
 	switch s.update.ack(lu) {
 	case ackUnexpected:
@@ -201,8 +197,8 @@ func (c *liveness) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdat
 func (c *liveness) acked(now time.Time, s *session, encap bool) {
 	u := &s.update
 	c.disarm(&s.schedule, timerUpdate)
-	// After a retransmission nobody knows which one was acknowledged; the time
-	// since the first is then an upper bound, good enough while none is known.
+	// After a retransmission it is unknown which one was acknowledged; the time since the
+	// first is an upper bound, good enough while no RTT is known.
 	if rtt := now.Sub(u.first); u.tries == 1 || s.rtt == 0 {
 		s.noteRTT(rtt, u.path.Local)
 	}
@@ -221,15 +217,15 @@ func (c *liveness) acked(now time.Time, s *session, encap bool) {
 	c.armRefresh(now, s)
 }
 
-// armRefresh sets the time to renew the correspondent's copy of our lifetimes.
+// armRefresh arms the timer that renews the peer's copy of our lifetimes.
 func (c *updates) armRefresh(now time.Time, s *session) {
 	if at := s.update.renewAt(s.key.Remote); !at.IsZero() {
 		c.arm(&s.schedule, timerRefresh, now, at.Sub(now))
 	}
 }
 
-// refreshTimeout renews the correspondent's copy if our own lifetimes have
-// been renewed since, and looks again later if not.
+// refreshTimeout renews the peer's copy if our lifetimes were renewed since the last update,
+// and checks again later if not.
 func (c *updates) refreshTimeout(now time.Time, s *session) {
 	if s.update.isStale(now, c.host.expiry, s.longest()) {
 		c.repeatUpdate(now, s)

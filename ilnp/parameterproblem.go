@@ -6,11 +6,10 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// handleParameterProblem takes an ICMPv6 Parameter Problem. It says that the
-// correspondent has no ILNP only while the session is unconfirmed, and only if
-// it quotes our nonce, which nobody off the path knows (RFC 6744 §6). Of a session
-// that is held for dead it says that there is none any more: what comes next to
-// there sets up another one, which falls back.
+// handleParameterProblem handles an ICMPv6 Parameter Problem. It proves that the peer has no
+// ILNP only while the session is unconfirmed, and only if it quotes our nonce, which an
+// off-path attacker does not know (RFC 6744 §6). If the session is dead, its peer no longer has
+// ILNP: the session ends, and the next packet sets up another one, which falls back.
 func (c *Core) handleParameterProblem(now time.Time, p ilnpwire.Packet) {
 	m, err := ilnpwire.ParseError(p.Payload)
 	key := SessionKey{p.Dst.NID, p.Src.NID}
@@ -36,7 +35,7 @@ func (c *Core) handleParameterProblem(now time.Time, p ilnpwire.Packet) {
 	c.refuse(now, SessionKey{q.Src.NID, q.Dst.NID}, reasonQuote)
 }
 
-// nonceRefused falls back: the correspondent does not know the nonce's option.
+// nonceRefused falls back to plain IPv6: the peer does not know the Nonce option.
 func (c *liveness) nonceRefused(now time.Time, s *session) {
 	s.refused = s.state != Established
 	c.fallBack(now, s, withoutILNP)

@@ -19,7 +19,7 @@ const (
 	updateSlowly  = 15 * time.Second       // ... and tried once in a while
 )
 
-// exchangeState is where the exchange of a Locator Update stands.
+// exchangeState is the state of a Locator Update exchange.
 type exchangeState uint8
 
 const (
@@ -30,10 +30,10 @@ const (
 	acknowledged                      // the correspondent has the newest set
 )
 
-// exchange is the Locator Update exchange with one correspondent. There is one
-// at a time and the newest set wins: the format has no sequence number, so an
-// acknowledgement is matched by the locators and preferences that it repeats.
-// A lifetime may differ, as each transmission tells what is left of it.
+// exchange is the Locator Update exchange with one peer. There is one at a time, and the newest
+// set wins: the format has no sequence number, so an acknowledgement is matched by the locators
+// and preferences that it repeats. Lifetimes may differ, as each transmission has the remaining
+// lifetime.
 type exchange struct {
 	state    exchangeState
 	listing  []listed                // the newest set
@@ -57,21 +57,21 @@ func (u *exchange) lists(l roam.L64) bool {
 	return slices.ContainsFunc(u.listing, func(e listed) bool { return e.l64 == l })
 }
 
-// begin starts the exchange of a set, which goes over paths first.
+// begin starts the exchange of a set; its first transmission uses the best of paths.
 func (u *exchange) begin(now time.Time, list []listed, paths []Path) {
 	// The set that this one replaces may still arrive after it.
 	doubtful := u.doubtful || u.state == awaiting && !slices.Equal(list, u.listing)
 	*u = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful, body: u.body}
 }
 
-// suspend ends retransmissions for want of a locator.
+// suspend stops retransmissions while the host has no locator.
 func (u *exchange) suspend() {
 	if u.state == awaiting || u.state == slow {
 		u.state = suspended
 	}
 }
 
-// giveUp ends quick retransmissions if there were enough of them. It reports whether it did.
+// giveUp switches to slow retransmission after enough quick ones, and reports whether it did.
 func (u *exchange) giveUp() bool {
 	if u.state != awaiting || u.tries < updateTries {
 		return false
@@ -80,7 +80,7 @@ func (u *exchange) giveUp() bool {
 	return true
 }
 
-// transmit notes a transmission over a path, one of so many that alternate.
+// transmit records a transmission on a path, one of several that alternate.
 func (u *exchange) transmit(now time.Time, path Path, ways int) {
 	u.path, u.ways = path, ways
 	u.tries++
@@ -108,12 +108,12 @@ func (u *exchange) wait(rtt time.Duration, rttOf roam.LinkLocator) time.Duration
 	return min(d<<min(u.tries-1, updateTries), updateMax)
 }
 
-// expiry returns when a locator of ours ends, the zero time being never; false: it is
-// over.
+// expiry returns when a locator of ours expires, the zero time being never; false: it has
+// expired.
 type expiry func(now time.Time, l roam.L64) (time.Time, bool)
 
-// compose makes the message of a transmission out of the set: each locator with what is
-// left of its preferred lifetime.
+// compose builds the message of a transmission: each locator of the set with its remaining
+// preferred lifetime.
 func (u *exchange) compose(now time.Time, form ilnpwire.Form, hard bool, ends expiry) ilnpwire.LocatorUpdate {
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Form: form}
 	switch {
@@ -143,9 +143,8 @@ const (
 	largestLong = 0xffff_ffff
 )
 
-// wireLifetime rounds to whole seconds, but never to 0, which would end the
-// locator. To round down would tell half of a lifetime of two seconds, and have it
-// told anew twice as often.
+// wireLifetime rounds to whole seconds, but never to 0, which would end the locator. Rounding
+// down would announce half of a lifetime of just under two seconds, and double the refreshes.
 func wireLifetime(d time.Duration, form ilnpwire.Form) uint32 {
 	largest := int64(largestRFC)
 	if form != ilnpwire.FormRFC {
@@ -166,7 +165,7 @@ func lifetimeOf(seconds uint32, form ilnpwire.Form) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// ackKind is what an acknowledgement is to an exchange.
+// ackKind classifies an acknowledgement.
 type ackKind uint8
 
 const (
@@ -176,8 +175,8 @@ const (
 	ackNew                       // of the newest set: the exchange is complete
 )
 
-// ack takes an acknowledgement. One for an older set while the newest is on its way makes
-// the exchange doubtful.
+// ack handles an acknowledgement. One of an older set while the newest is in flight makes the
+// exchange doubtful.
 func (u *exchange) ack(lu ilnpwire.LocatorUpdate) ackKind {
 	switch {
 	case u.state == untold:
@@ -192,9 +191,9 @@ func (u *exchange) ack(lu ilnpwire.LocatorUpdate) ackKind {
 	return ackNew
 }
 
-// matches compares but for lifetimes; only, as none that we tell is 0, an
-// acknowledged 0 is of somebody else's set. FormLinux has locators only, and its
-// stack takes and acknowledges the first ones of a longer list in another form.
+// matches compares a message with the set, without lifetimes; but since we announce none of 0,
+// an acknowledged 0 is of another set. FormLinux has locators only, and its stack accepts and
+// acknowledges the first ones of a longer list in another form.
 func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
 	if lu.Form == ilnpwire.FormLinux {
 		n := min(len(lu.Locators), len(u.listing))
@@ -207,12 +206,12 @@ func (u *exchange) matches(lu ilnpwire.LocatorUpdate) bool {
 	})
 }
 
-// isOverNIDs reports whether the present transmission of the set is summed over
-// NIDs. Once an exchange was given up, both rules are tried whatever is known: another
-// stack may have taken the place of the one that showed its own.
+// isOverNIDs reports whether the checksum of the present transmission is over NIDs. After an
+// exchange was given up, both rules are tried even if one is known: the peer may run another
+// stack by now.
 //
-// Paths alternate too, and some stacks want one rule from one source: where the number
-// of paths is even, the second time around is by the other rule on each.
+// Paths alternate too, and some stacks want one rule from one source: if the number of paths is
+// even, the second round uses the other rule on each.
 func (u *exchange) isOverNIDs(f profile) bool {
 	t := u.tries
 	if n := u.ways; n > 0 && n%2 == 0 {
@@ -225,7 +224,7 @@ func (u *exchange) isOverNIDs(f profile) bool {
 	return over
 }
 
-// shortest returns the shortest lifetime that the last transmission told.
+// shortest returns the shortest lifetime in the last transmission.
 func (u *exchange) shortest() time.Duration {
 	d := roam.Infinite
 	for _, end := range u.told {
@@ -234,9 +233,9 @@ func (u *exchange) shortest() time.Duration {
 	return d
 }
 
-// renewAt returns when to renew the copy of our lifetimes that a correspondent has:
-// between 60 and 75 per cent of the shortest told, by its alias, so that a host's
-// refreshes do not leave in one burst. The zero time: never.
+// renewAt returns when to renew a peer's copy of our lifetimes: after 60 to 75 % of the shortest
+// announced one. The peer's alias selects the moment, so that a host's refreshes do not leave in
+// one burst. The zero time: never.
 func (u *exchange) renewAt(alias roam.NID) time.Time {
 	left := u.shortest()
 	if left == roam.Infinite {
@@ -245,8 +244,8 @@ func (u *exchange) renewAt(alias roam.NID) time.Time {
 	return u.last.Add(left * (60 + time.Duration(uint64(alias)%16)) / 100)
 }
 
-// isStale reports whether our own lifetimes have been renewed since they were told by so
-// much that the correspondent is to know, longest being the longest that can be told.
+// isStale reports whether our lifetimes were renewed by enough since the last update to announce
+// them again, longest being the longest that the form can express.
 func (u *exchange) isStale(now time.Time, ends expiry, longest time.Duration) bool {
 	if u.state != acknowledged {
 		return false
@@ -267,7 +266,7 @@ func (u *exchange) isStale(now time.Time, ends expiry, longest time.Duration) bo
 	return false
 }
 
-// lookAgain returns in what time to ask isStale again; 0: never.
+// lookAgain returns the time until the next call of isStale; 0: never.
 func (u *exchange) lookAgain(now time.Time) time.Duration {
 	left := u.shortest()
 	if u.state != acknowledged || left == roam.Infinite || !u.last.Add(2*left).After(now) {

@@ -25,7 +25,8 @@ struct outbound {
 	const struct uplink *hop; /* has the next hop, if UPLINK_NEXT_HOP is set; null: the kernel looks it up */
 };
 
-static __always_inline void use_uplink(struct outbound *o, const struct uplink *u)
+/* The source locator of a packet is that of the uplink by which it leaves. */
+static __always_inline void source_from_uplink(struct outbound *o, const struct uplink *u)
 {
 	o->ends[0].l64 = u->l64;
 	o->ifindex = u->ifindex;
@@ -155,7 +156,7 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	__u8 remote = path_remote(p, i);
 	__u32 remote_sum;
 
-	use_uplink(o, u);
+	source_from_uplink(o, u);
 	o->bears_nonce = p->flags & ENTRY_NONCE_ALWAYS && bears_nonce(skb, u);
 	o->ends[0].nid = p->local_nid;
 	o->ends[1].nid = p->remote_nid;

@@ -61,7 +61,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	u = uplink_of(ends->local_l64);
 	if (!l || !u)
 		return drop_without_path(skb);
-	use_uplink(&o, u);
+	source_from_uplink(&o, u);
 	o.ends[0].nid = p->local_nid;
 	o.ends[1].nid = p->remote_nid;
 	o.ends[1].l64 = ends->remote_l64;

@@ -107,7 +107,8 @@ func interrupted(err error) (status int, hint string) {
 	return cli.StatusFailure, ""
 }
 
-// list prints one line for each experiment, under its paper.
+// list prints one line for each experiment under the paper that it belongs
+// to.
 func (a *app) list(list []runner.Info) error {
 	if a.JSON {
 		return a.PrintJSON(list)

@@ -134,7 +134,8 @@ func (s situation) who() string {
 	default:
 		out += " The session with it is " + s.session.State + "."
 	}
-	return out + fmt.Sprintf(" Sent: %d packets, %s; received: %d packets, %s.", s.session.TxPackets, nbytes(s.session.TxBytes), s.session.RxPackets, nbytes(s.session.RxBytes))
+	return out + fmt.Sprintf(" Sent: %d packets, %s; received: %d packets, %s.", s.session.TxPackets,
+		nbytes(s.session.TxBytes), s.session.RxPackets, nbytes(s.session.RxBytes))
 }
 
 // last returns the newest event of a kind.
@@ -208,7 +209,9 @@ func (s situation) ways() string {
 		return "It has no path, and its packets are dropped: " + s.obstacles()
 	}
 	if len(s.session.Paths) == 0 {
-		return "It has no path: " + map[bool]string{true: "this host has no locator that can be used.", false: "no locator of the correspondent is left."}[len(s.usable()) == 0]
+		return "It has no path: " + map[bool]string{
+			true: "this host has no locator that can be used.", false: "no locator of the correspondent is left.",
+		}[len(s.usable()) == 0]
 	}
 	var links, remotes []string
 	for _, p := range s.session.Paths {
@@ -219,7 +222,8 @@ func (s situation) ways() string {
 			remotes = append(remotes, w)
 		}
 	}
-	out := "Packets leave by " + strings.Join(links, " and ") + ", " + s.why(len(links)) + ", towards " + strings.Join(remotes, " and ") + s.whyThere() + "."
+	out := "Packets leave by " + strings.Join(links, " and ") + ", " + s.why(len(links)) + ", towards " +
+		strings.Join(remotes, " and ") + s.whyThere() + "."
 	if s.session.InUse != nil && len(s.session.Paths) > 1 {
 		out += " The last ones took " + pathText(*s.session.InUse) + "."
 	}
@@ -286,7 +290,8 @@ func (s situation) usable() (out []string) {
 func (s situation) past(a *app) string {
 	var out []string
 	if e, ok := last(s.moves, "handoff-done"); ok {
-		line := fmt.Sprintf("This host moved %s (%s): from %s to %s", a.ago(e.Time), e.Reason, linkLocators(e.From), linkLocators(e.To))
+		line := fmt.Sprintf("This host moved %s (%s): from %s to %s", a.ago(e.Time), e.Reason, linkLocators(e.From),
+			linkLocators(e.To))
 		if acked, ok := last(s.events, "update-acked"); ok {
 			line += fmt.Sprintf("; the correspondent's acknowledgement came %s after the Locator Update", millis(acked.RTTMS))
 		}
@@ -320,17 +325,23 @@ func (s situation) next() string {
 	case s.session.State == control.StateKnown:
 		return "Next: the first packet to it opens a session; it carries a nonce, and the answer shows whether there is ILNP."
 	case s.session.Dead:
-		return "Next: every path is asked once a second, ever less often down to every 15 s; the first answer revives the session, and TCP tries again by itself."
+		return "Next: every path is asked once a second, ever less often down to every 15 s; the first answer revives " +
+			"the session, and TCP tries again by itself."
 	case s.session.State == "initiated":
-		return "Next: a nonce in the answer establishes it; if none has come a second after the first packet, it goes on as plain IPv6."
+		return "Next: a nonce in the answer establishes it; if none has come a second after the first packet, it goes on " +
+			"as plain IPv6."
 	case s.session.State == "plain":
-		return "Next: it stays plain until it has been idle for " + cli.OrDash(s.idle) + "; that there is no ILNP is remembered for " + cli.OrDash(s.fallback) + ", or until a nonce is seen."
+		return "Next: it stays plain until it has been idle for " + cli.OrDash(s.idle) + "; that there is no ILNP is " +
+			"remembered for " + cli.OrDash(s.fallback) + ", or until a nonce is seen."
 	case len(s.session.Paths) == 0:
 		return "Next: packets wait; as soon as this host has a locator, a Locator Update leaves from it, and then they do."
 	case len(reserve) > 0:
-		return "Next: if that link is lost, packets leave by " + strings.Join(reserve, " or ") + " at once, behind a Locator Update. Without packets for " + cli.OrDash(s.idle) + " the session ends."
+		return "Next: if that link is lost, packets leave by " + strings.Join(reserve, " or ") + " at once, behind a " +
+			"Locator Update. Without packets for " + cli.OrDash(s.idle) + " the session ends."
 	case len(s.usable()) > 1:
-		return "Next: if one link is lost, the others carry everything at once. Without packets for " + cli.OrDash(s.idle) + " the session ends."
+		return "Next: if one link is lost, the others carry everything at once. Without packets for " +
+			cli.OrDash(s.idle) + " the session ends."
 	}
-	return "Next: if that link is lost, packets wait for another one, and TCP tries every half second. Without packets for " + cli.OrDash(s.idle) + " the session ends."
+	return "Next: if that link is lost, packets wait for another one, and TCP tries every half second. Without packets for " +
+		cli.OrDash(s.idle) + " the session ends."
 }

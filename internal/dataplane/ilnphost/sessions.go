@@ -60,7 +60,7 @@ func (p *Plane) adopt() (err error) {
 	if err := errors.Join(p.adoptCollisions(), p.adoptPlaces()); err != nil {
 		return err
 	}
-	if err := p.adoptSources(); err != nil {
+	if err := p.adoptAccepted(); err != nil {
 		return err
 	}
 	for i := range p.uplinks.owner {
@@ -113,7 +113,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
 	}
-	more, err := p.addSources(entry.Key, old, row, more)
+	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && settled {
 		err = p.publish(row)
 	} else if err == nil {
@@ -127,7 +127,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	}
 	p.known[entry.Key] = row
 	err = errors.Join(kept, p.setCollisions(entry, row))
-	p.keepSources(entry.Key, old, row, more)
+	p.keepAccepted(entry.Key, old, row, more)
 	return err
 }
 
@@ -187,7 +187,7 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	delete(p.sent, k)
 	p.slots.free = append(p.slots.free, row.Slot)
 	p.collisions.forget(p.objs.NidCollisions, k)
-	p.keepSources(k, row, bpfSessionEntry{}, nil)
+	p.keepAccepted(k, row, bpfSessionEntry{}, nil)
 	// The pending peer that the session came from would answer under its old name.
 	if !byAlias(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
 		pending := bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}

@@ -10,16 +10,16 @@ import (
 	"roam/ilnp"
 )
 
-// sourceKey names one of the places that a session's packets may come from
+// acceptedKey names one of the places that a session's packets may come from
 // besides those that its entry has room for.
-func sourceKey(row bpfSessionEntry, l bpfHalf) bpfAllowanceKey {
+func acceptedKey(row bpfSessionEntry, l bpfHalf) bpfAllowanceKey {
 	return bpfAllowanceKey{L64: l, Slot: row.Slot, Birth: row.Birth}
 }
 
-// addSources lists further places before the entry says that there are any, and returns
+// addAccepted lists further places before the entry says that there are any, and returns
 // which are listed. When the table is full the others are left out: packets from there
 // need a nonce.
-func (p *Plane) addSources(k ilnp.SessionKey, old, row bpfSessionEntry, more []bpfHalf) ([]bpfHalf, error) {
+func (p *Plane) addAccepted(k ilnp.SessionKey, old, row bpfSessionEntry, more []bpfHalf) ([]bpfHalf, error) {
 	there := make(map[bpfHalf]bool)
 	if old.Slot == row.Slot && old.Birth == row.Birth {
 		for _, l := range p.more[k] {
@@ -29,7 +29,7 @@ func (p *Plane) addSources(k ilnp.SessionKey, old, row bpfSessionEntry, more []b
 	listed := make([]bpfHalf, 0, len(more))
 	for _, l := range more {
 		if !there[l] {
-			key := sourceKey(row, l)
+			key := acceptedKey(row, l)
 			err := p.objs.Sources.Put(&key, uint8(1))
 			if errors.Is(err, unix.E2BIG) {
 				continue
@@ -43,16 +43,16 @@ func (p *Plane) addSources(k ilnp.SessionKey, old, row bpfSessionEntry, more []b
 	return listed, nil
 }
 
-// keepSources forgets those of the entry before that the present one has not,
+// keepAccepted forgets those of the entry before that the present one has not,
 // and remembers the present ones.
-func (p *Plane) keepSources(k ilnp.SessionKey, old, row bpfSessionEntry, more []bpfHalf) {
+func (p *Plane) keepAccepted(k ilnp.SessionKey, old, row bpfSessionEntry, more []bpfHalf) {
 	keep := make(map[bpfHalf]bool, len(more))
 	for _, l := range more {
 		keep[l] = true
 	}
 	for _, l := range p.more[k] {
 		if old.Slot != row.Slot || old.Birth != row.Birth || !keep[l] {
-			key := sourceKey(old, l)
+			key := acceptedKey(old, l)
 			_ = p.objs.Sources.Delete(&key) // nobody asks for it any more
 		}
 	}
@@ -63,9 +63,9 @@ func (p *Plane) keepSources(k ilnp.SessionKey, old, row bpfSessionEntry, more []
 	p.more[k] = more
 }
 
-// adoptSources gives the sessions of an earlier process their further places,
+// adoptAccepted gives the sessions of an earlier process their further places,
 // and forgets those of sessions that are no more.
-func (p *Plane) adoptSources() error {
+func (p *Plane) adoptAccepted() error {
 	owner := make(map[[2]uint32]ilnp.SessionKey, len(p.known))
 	for k, row := range p.known {
 		owner[[2]uint32{row.Slot, row.Birth}] = k

@@ -55,7 +55,7 @@ func TestManySources(t *testing.T) {
 	if n := listed(); n != 0 {
 		t.Errorf("%d places are listed of a session that is gone", n)
 	}
-	_, err := r.addSources(p.Key, bpfSessionEntry{}, bpfSessionEntry{Slot: 7, Birth: 9}, []bpfHalf{half(1)})
+	_, err := r.addAccepted(p.Key, bpfSessionEntry{}, bpfSessionEntry{Slot: 7, Birth: 9}, []bpfHalf{half(1)})
 	r.must(err)
 	r.close()
 	r.open()
@@ -80,7 +80,7 @@ func TestAllSources(t *testing.T) {
 			t.Errorf("a packet from place %d: taken %v", n, taken)
 		}
 	}
-	key := sourceKey(r.known[p.Key], half(uint64(there+100)))
+	key := acceptedKey(r.known[p.Key], half(uint64(there+100)))
 	r.must(r.objs.Sources.Delete(&key))
 	p.Seq++
 	r.upsert(p)
@@ -106,7 +106,7 @@ func TestFullTableOfSources(t *testing.T) {
 		entries = append(entries, p)
 	}
 	listed := func(p ilnp.Entry, n int) bool {
-		key := sourceKey(r.known[p.Key], half(uint64(there)+uint64(n)))
+		key := acceptedKey(r.known[p.Key], half(uint64(there)+uint64(n)))
 		var v uint8
 		return r.objs.Sources.Lookup(&key, &v) == nil
 	}
