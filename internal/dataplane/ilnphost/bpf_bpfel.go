@@ -385,8 +385,11 @@ type bpfUplink struct {
 	Flags   bpfUplinkFlags
 	Ifindex uint32
 	Mtu     uint32
-	Pad     uint32
+	Pad     [4]uint8
 	NextHop [16]uint8
+	Macs    [12]uint8
+	Pad2    [4]uint8
+	KnownAt uint64
 }
 
 type bpfUplinkFlags uint32
@@ -395,7 +398,14 @@ const (
 	bpfUplinkFlagsUPLINK_USABLE   bpfUplinkFlags = 1
 	bpfUplinkFlagsUPLINK_NEXT_HOP bpfUplinkFlags = 2
 	bpfUplinkFlagsUPLINK_PHYSICAL bpfUplinkFlags = 4
+	bpfUplinkFlagsUPLINK_MACS     bpfUplinkFlags = 8
 )
+
+type bpfUplinkLive struct {
+	_         structs.HostLayout
+	Discovery uint64
+	Checked   uint64
+}
 
 // Names of all BPF objects in the ELF.
 //
@@ -422,6 +432,7 @@ const (
 	bpfMapSessions            = "sessions"
 	bpfMapSources             = "sources"
 	bpfMapUnvalidated         = "unvalidated"
+	bpfMapUplinkLives         = "uplink_lives"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
 	bpfProgIlnpRawlinkEgress  = "ilnp_rawlink_egress"
@@ -513,6 +524,7 @@ type bpfMapSpecs struct {
 	Sessions      *ebpf.MapSpec `ebpf:"sessions"`
 	Sources       *ebpf.MapSpec `ebpf:"sources"`
 	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
+	UplinkLives   *ebpf.MapSpec `ebpf:"uplink_lives"`
 	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent        *ebpf.MapSpec `ebpf:"urgent"`
 }
@@ -570,6 +582,7 @@ type bpfMaps struct {
 	Sessions      *ebpf.Map `ebpf:"sessions"`
 	Sources       *ebpf.Map `ebpf:"sources"`
 	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
+	UplinkLives   *ebpf.Map `ebpf:"uplink_lives"`
 	Uplinks       *ebpf.Map `ebpf:"uplinks"`
 	Urgent        *ebpf.Map `ebpf:"urgent"`
 }
@@ -597,6 +610,7 @@ func (m *bpfMaps) Close() error {
 		m.Sessions,
 		m.Sources,
 		m.Unvalidated,
+		m.UplinkLives,
 		m.Uplinks,
 		m.Urgent,
 	)
