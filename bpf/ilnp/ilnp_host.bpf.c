@@ -197,6 +197,8 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || for_another_device(skb) ||
 	    read_ip6(skb, l3, &ip))
 		return PASS_ON;
+	if (ip.next == IPPROTO_ICMPV6 && ip.hop_limit == ND_HOP_LIMIT)
+		note_discovery(skb, l3);
 	in->src = ip.src;
 	in->dst = ip.dst;
 	if (ip.dst.l64.v == h->session_prefix.v || ip.src.l64.v == h->session_prefix.v)

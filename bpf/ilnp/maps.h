@@ -28,6 +28,15 @@ struct {
 } uplinks SEC(".maps");
 
 struct {
+	/* May the hardware address of an uplink's next hop have changed? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_UPLINKS);
+	__type(key, __u32);
+	__type(value, struct uplink_live);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} uplink_lives SEC(".maps");
+
+struct {
 	/* Where is the session with these aliases? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE); /* the daemon writes an entry by one store */

@@ -9,9 +9,8 @@
 #include "flow.h"
 #include "sent.h"
 #include "path.h"
+#include "nexthop.h"
 #include "policy.h"
-
-#define AF_INET6 10
 
 /* Everything that rewriting and sending one packet needs. */
 struct outbound {
@@ -22,6 +21,7 @@ struct outbound {
 	__u32 mtu;
 	__u8 bears_nonce; /* a GSO packet may bear the nonce */
 	__u8 encap;       /* in UDP */
+	__u8 hop_known;   /* the hardware address of the next hop */
 	const struct uplink *hop; /* has the next hop, if UPLINK_NEXT_HOP is set; null: the kernel looks it up */
 };
 
@@ -78,16 +78,10 @@ static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbou
 }
 
 /* Sends a packet whose addresses are written. */
-static __always_inline int leave(const struct outbound *o)
+static __always_inline int leave(struct __sk_buff *skb, const struct outbound *o)
 {
 	count(TX_PACKETS);
-	if (o->hop && o->hop->flags & UPLINK_NEXT_HOP) {
-		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
-
-		__builtin_memcpy(nh.ipv6_nh, o->hop->next_hop, 16);
-		return bpf_redirect_neigh(o->ifindex, &nh, sizeof(nh), 0);
-	}
-	return bpf_redirect_neigh(o->ifindex, 0, 0, 0);
+	return send_to_hop(skb, o->ifindex, o->hop, o->hop_known);
 }
 
 static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
@@ -102,7 +96,7 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
 			return drop(DROP_KERNEL_HELPER);
 		count(o->encap ? TX_ENCAP : TX_NONCE);
 	}
-	return leave(o);
+	return leave(skb, o);
 }
 
 /* Is a nonce due? It is in the first packets of a session, for a while after a change of
@@ -225,6 +219,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	if (is_spread(p, c))
 		__sync_fetch_and_add(&l->path_bytes[i], skb->len * path_cost(p, i) / 2);
 	address(&o, skb, p, l, c, u, i, hinted, nids_only);
+	o.hop_known = is_hop_known(u, index, &o.ends[1].l64, now);
 	o.encap = p->flags & ENTRY_ENCAP && is_encapsulated(c, next);
 	if (o.encap || (!(p->flags & ENTRY_ENCAP) && nonce_due(skb, p, l, c, now)))
 		o.nonce = p->local_nonce;

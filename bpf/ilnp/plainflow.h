@@ -73,7 +73,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	__sync_fetch_and_add(&l->tx_packets, 1);
 	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
 	count(TX_PLAIN);
-	return leave(&o);
+	return leave(skb, &o);
 }
 
 /* May a packet belong to such a connection? */

@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 22,
+	ABI = 23,
 };
 
 #define MAX_UPLINKS 16
@@ -55,6 +55,7 @@ enum uplink_flags {
 	UPLINK_USABLE = 1,   /* it has carrier, router and locator */
 	UPLINK_NEXT_HOP = 2, /* next_hop is known valid */
 	UPLINK_PHYSICAL = 4, /* a device that may compute checksums of segments, by the rule of IPv6 */
+	UPLINK_MACS = 8,     /* macs are known valid */
 };
 
 /* One local locator on one link. */
@@ -63,8 +64,17 @@ struct uplink {
 	enum uplink_flags flags;
 	__u32 ifindex;
 	__u32 mtu;
-	__u32 pad;
+	__u8 pad[4];
 	__u8 next_hop[16];
+	__u8 macs[12];  /* destination and source of a frame to next_hop */
+	__u8 pad2[4];
+	__u64 known_at; /* when the daemon last made sure of macs */
+};
+
+/* What the programs see of an uplink's next hop. */
+struct uplink_live {
+	__u64 discovery; /* when neighbour discovery last gave it another hardware address */
+	__u64 checked;   /* when the kernel last got a packet to send to it */
 };
 
 enum entry_flags {

@@ -237,6 +237,7 @@ func (e *Engine) handleTimer(now time.Time) {
 }
 
 func (e *Engine) readActivity(now time.Time) {
+	e.uplinks.confirm(now)
 	acts, traffic, err := e.cfg.Plane.Activity()
 	if err != nil {
 		e.report("read activity", err)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"roam"
 	"roam/ilnp"
@@ -22,6 +23,9 @@ type uplinks struct {
 	rowed    []roam.LinkLocator // those that have rows in the data plane
 	crowded  bool               // more locators than the data plane has rows
 	disabled map[string]bool
+	// looked is when activity was last read, known when it was read before that: events
+	// of the host's network that had happened by then are handled.
+	looked, known time.Time
 	// serverAddrs are the addresses of the uplinks, as last written.
 	serverAddrs []netip.Addr
 }
@@ -108,12 +112,27 @@ func (u *uplinks) write() {
 		entry := dataplane.UplinkEntry{Local: l, Usable: at.Up && at.Routed, Physical: at.Physical, MTU: at.MTU}
 		if at.NextHopValid {
 			entry.NextHop = at.NextHop
+			if at.HasMAC {
+				entry.MAC, entry.NextHopMAC, entry.KnownAt = at.MAC, at.NextHopMAC, u.known
+			}
 		}
 		entries = append(entries, entry)
 	}
 	u.report("write table of uplinks", u.cfg.Plane.SetUplinks(entries))
 	u.completeEntries(entries)
 	u.writeServerAddrs()
+}
+
+// confirm writes the table again where it has hardware addresses of routers: the programs
+// do not use those after neighbour discovery that contradicts them until they are newer.
+func (u *uplinks) confirm(now time.Time) {
+	u.looked, u.known = now, u.looked
+	for _, at := range u.links {
+		if at.HasMAC && at.NextHopValid {
+			u.write()
+			return
+		}
+	}
 }
 
 // completeEntries writes the sessions again that send from locators which have

@@ -70,8 +70,9 @@ func (h *Host) setup() (Device, error) {
 	// Deprecated: the route names it as source, and for no other destination
 	// may the kernel prefer it.
 	h.session = desired.State{
-		Addresses: []desired.Address{{Link: a.Index, Addr: session, Bits: 128, Detection: desired.None}},
-		Routes:    []desired.Route{sessionRouteTo(a.Index, h.rules.session, session)},
+		Addresses:  []desired.Address{{Link: a.Index, Addr: session, Bits: 128, Detection: desired.None}},
+		Neighbours: []desired.Neighbour{{Link: a.Index, Addr: sessionGateway, MAC: b.HardwareAddr.String()}},
+		Routes:     []desired.Route{sessionRouteTo(a.Index, h.rules.session, session)},
 	}
 	if err := joined(h.state.set(ownerSession, h.session)); err != nil {
 		return Device{}, err
@@ -349,6 +350,14 @@ func (k *kernel) ownOnly(dev netlink.Link, session netip.Addr) error {
 	return nil
 }
 
+// sessionGateway stands for the far end of the session device, which has no
+// address. A route without gateway would give each correspondent an entry of its
+// own in the neighbour table, which all network namespaces share: above
+// net.ipv6.neigh.default.gc_thresh3 entries the kernel collects others, among them
+// those of the uplinks' routers. The gateway's one entry is permanent, so it is
+// never resolved, never collected, and outside that count.
+var sessionGateway = netip.MustParseAddr("fe80::1")
+
 // sessionRouteTo sends the whole session prefix through the device, from the
 // session address. It stands in the table of local addresses, where the kernel
 // looks first: no route of another table goes before it, however specific and
@@ -357,7 +366,7 @@ func (k *kernel) ownOnly(dev netlink.Link, session netip.Addr) error {
 // preference (wg-quick) would come first.
 func sessionRouteTo(device int, prefix roam.L64, session netip.Addr) desired.Route {
 	return desired.Route{
-		Dst: prefix.Prefix(), Link: device, Source: session, Table: unix.RT_TABLE_LOCAL,
+		Dst: prefix.Prefix(), Link: device, Gateway: sessionGateway, Source: session, Table: unix.RT_TABLE_LOCAL,
 		Metric: 1, // where the kernel has one table only, this one is for all routes
 	}
 }

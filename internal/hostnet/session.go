@@ -18,9 +18,10 @@ const mendEvery = 2 * time.Second
 
 // sessionRoute is a unicast route into the session prefix.
 type sessionRoute struct {
-	dst   netip.Prefix
-	link  int
-	table uint32
+	dst     netip.Prefix
+	gateway netip.Addr // invalid: none
+	link    int
+	table   uint32
 }
 
 // sessionRouteOf reads a route message; false if it is no such route.
@@ -34,7 +35,10 @@ func (t *table) sessionRouteOf(b []byte) (sessionRoute, bool) {
 	if !dst.IsValid() || roam.ILVFromAddr(dst).L64 != t.session {
 		return sessionRoute{}, false
 	}
-	r := sessionRoute{dst: netip.PrefixFrom(dst, int(b[1])), link: int(u32(a[unix.RTA_OIF])), table: uint32(b[4])}
+	r := sessionRoute{
+		dst: netip.PrefixFrom(dst, int(b[1])), gateway: addr6(a[unix.RTA_GATEWAY]),
+		link: int(u32(a[unix.RTA_OIF])), table: uint32(b[4]),
+	}
 	if x, ok := a[unix.RTA_TABLE]; ok {
 		r.table = u32(x)
 	}
@@ -97,15 +101,22 @@ func (h *Host) checkSession(now time.Time) (wake time.Time) {
 	return now.Add(mendEvery)
 }
 
+// hasSessionRoute reports whether the session route stands as it was made.
 func (t *table) hasSessionRoute(device int) bool {
-	return slices.ContainsFunc(t.sessionRoutes, func(r sessionRoute) bool { return r.link == device && r.dst.Bits() == 64 })
+	return slices.ContainsFunc(t.sessionRoutes, func(r sessionRoute) bool {
+		return r.link == device && r.dst.Bits() == 64 && r.gateway == sessionGateway
+	})
 }
 
-// mendRoute adds the session route again that somebody has removed.
+// mendRoute adds the session route again that somebody has removed or changed, and
+// looks after its gateway.
 func (h *Host) mendRoute() {
 	said := "somebody else removed the route of session addresses; it was added again"
 	for _, r := range h.session.Routes {
 		h.state.lost(r)
+	}
+	for _, n := range h.session.Neighbours {
+		h.state.lost(n)
 	}
 	if err := joined(h.state.set(ownerSession, h.session)); err != nil {
 		said = err.Error()

@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 22
+	bpfAbiNumberABI bpfAbiNumber = 23
 )
 
 type bpfAddr struct {
@@ -394,8 +394,11 @@ type bpfUplink struct {
 	Flags   bpfUplinkFlags
 	Ifindex uint32
 	Mtu     uint32
-	Pad     uint32
+	Pad     [4]uint8
 	NextHop [16]uint8
+	Macs    [12]uint8
+	Pad2    [4]uint8
+	KnownAt uint64
 }
 
 type bpfUplinkFlags uint32
@@ -404,7 +407,14 @@ const (
 	bpfUplinkFlagsUPLINK_USABLE   bpfUplinkFlags = 1
 	bpfUplinkFlagsUPLINK_NEXT_HOP bpfUplinkFlags = 2
 	bpfUplinkFlagsUPLINK_PHYSICAL bpfUplinkFlags = 4
+	bpfUplinkFlagsUPLINK_MACS     bpfUplinkFlags = 8
 )
+
+type bpfUplinkLive struct {
+	_         structs.HostLayout
+	Discovery uint64
+	Checked   uint64
+}
 
 // Names of all BPF objects in the ELF.
 //
@@ -432,6 +442,7 @@ const (
 	bpfMapSessions            = "sessions"
 	bpfMapSources             = "sources"
 	bpfMapUnvalidated         = "unvalidated"
+	bpfMapUplinkLives         = "uplink_lives"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
 	bpfProgIlnpRawlinkEgress  = "ilnp_rawlink_egress"
@@ -524,6 +535,7 @@ type bpfMapSpecs struct {
 	Sessions      *ebpf.MapSpec `ebpf:"sessions"`
 	Sources       *ebpf.MapSpec `ebpf:"sources"`
 	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
+	UplinkLives   *ebpf.MapSpec `ebpf:"uplink_lives"`
 	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent        *ebpf.MapSpec `ebpf:"urgent"`
 }
@@ -582,6 +594,7 @@ type bpfMaps struct {
 	Sessions      *ebpf.Map `ebpf:"sessions"`
 	Sources       *ebpf.Map `ebpf:"sources"`
 	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
+	UplinkLives   *ebpf.Map `ebpf:"uplink_lives"`
 	Uplinks       *ebpf.Map `ebpf:"uplinks"`
 	Urgent        *ebpf.Map `ebpf:"urgent"`
 }
@@ -610,6 +623,7 @@ func (m *bpfMaps) Close() error {
 		m.Sessions,
 		m.Sources,
 		m.Unvalidated,
+		m.UplinkLives,
 		m.Uplinks,
 		m.Urgent,
 	)

@@ -6,13 +6,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"roam"
+	"roam/internal/dataplane"
 )
 
 // HostSettings are what the data plane knows of this host as a whole.
@@ -261,7 +264,21 @@ type UplinkEntry struct {
 	Physical bool // may sum segments itself, which it does by the rule of IPv6
 	MTU      int
 	NextHop  netip.Addr // only while the neighbour is known valid; else invalid
+	// MAC and NextHopMAC are the source and destination of frames to NextHop, on a
+	// link whose frames have an Ethernet header; else nil.
+	MAC, NextHopMAC net.HardwareAddr
+	// KnownAt is an instant since which the kernel has had these addresses, as far as it
+	// has said so; zero: none. Neighbour discovery that contradicts them later ends
+	// their use.
+	KnownAt time.Time
 }
+
+// framed reports whether the programs may write the Ethernet header.
+func (e UplinkEntry) framed() bool {
+	return e.NextHop.Is6() && !e.KnownAt.IsZero() && len(e.MAC) == macLen && len(e.NextHopMAC) == macLen
+}
+
+const macLen = 6
 
 // uplinkTable gives each local locator an index that is not used for another
 // one as long as there is choice.
@@ -346,6 +363,12 @@ func uplinkRow(e UplinkEntry) bpfUplink {
 	}
 	if e.NextHop.Is6() {
 		r.Flags |= bpfUplinkFlagsUPLINK_NEXT_HOP
+	}
+	if e.framed() {
+		r.Flags |= bpfUplinkFlagsUPLINK_MACS
+		copy(r.Macs[:macLen], e.NextHopMAC)
+		copy(r.Macs[macLen:], e.MAC)
+		r.KnownAt = dataplane.Monotonic(e.KnownAt)
 	}
 	return r
 }
