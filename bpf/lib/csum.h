@@ -22,6 +22,14 @@ static __always_inline __u32 sum_half(union half h)
 	return sum_fold((h.v & 0xffff) + (h.v >> 16 & 0xffff) + (h.v >> 32 & 0xffff) + (h.v >> 48));
 }
 
+/* The sum of two halves and of more, which is at most 0xffff. */
+static __always_inline __u32 sum_halves(union half a, union half b, __u32 more)
+{
+	__u64 s = (a.v & 0xffffffff) + (a.v >> 32) + (b.v & 0xffffffff) + (b.v >> 32) + more;
+
+	return sum_fold((s & 0xffff) + (s >> 16 & 0xffff) + (s >> 32));
+}
+
 static __always_inline __u32 sum_bytes(const __u8 b[2])
 {
 	return b[0] | (__u32)b[1] << 8; /* little endian: the bytes as a word in memory */

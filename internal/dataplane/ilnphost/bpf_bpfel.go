@@ -430,6 +430,7 @@ const (
 	bpfProgIlnpSessionSink    = "ilnp_session_sink"
 	bpfProgIlnpUplinkEgress   = "ilnp_uplink_egress"
 	bpfProgIlnpUplinkIngress  = "ilnp_uplink_ingress"
+	bpfVarCompact             = "compact"
 	bpfVarCsumFlags           = "csum_flags"
 	bpfVarEncapPort           = "encap_port"
 	bpfVarIndexMask           = "index_mask"
@@ -521,6 +522,7 @@ type bpfMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfVariableSpecs struct {
+	Compact      *ebpf.VariableSpec `ebpf:"compact"`
 	CsumFlags    *ebpf.VariableSpec `ebpf:"csum_flags"`
 	EncapPort    *ebpf.VariableSpec `ebpf:"encap_port"`
 	IndexMask    *ebpf.VariableSpec `ebpf:"index_mask"`
@@ -606,6 +608,7 @@ func (m *bpfMaps) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfVariables struct {
+	Compact      *ebpf.Variable `ebpf:"compact"`
 	CsumFlags    *ebpf.Variable `ebpf:"csum_flags"`
 	EncapPort    *ebpf.Variable `ebpf:"encap_port"`
 	IndexMask    *ebpf.Variable `ebpf:"index_mask"`
