@@ -51,14 +51,20 @@ static __always_inline int is_quiet(const struct session_entry *p, const struct 
 	       !(l->unanswered_tx && now - l->unanswered_tx >= silence_after);
 }
 
+/* The checksum in the header behind that of IPv6. */
+static __always_inline __u16 *checksum_of(struct ip6 *ip, __u8 proto)
+{
+	return (void *)(ip + 1) + (proto == IPPROTO_UDP ? UDP_CSUM_AT : TCP_CSUM_AT);
+}
+
 /* Sends a packet out of session p along path i to uplink u. */
-static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, const struct session_entry *p, int i,
-					 const struct uplink *u)
+static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto,
+					 const struct session_entry *p, int i, const struct uplink *u)
 {
 	union half to = p->remote[path_remote(p, i)];
 	__u32 diff = p->flags & ENTRY_NAMED && ip->dst.nid.v == p->remote_nid.v ? 0 : sum_bytes(p->nid_delta);
+	enum checksum_state state = checksum_state(skb);
 	struct outbound o = {};
-	__u8 proto = ip->next;
 
 	if (!(p->flags & ENTRY_RFC6741))
 		diff = sum_halves(u->l64, to, diff);
@@ -66,7 +72,9 @@ static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, 
 	ip->src.nid = p->local_nid;
 	ip->dst.l64 = to;
 	ip->dst.nid = p->remote_nid;
-	if (csum_adjust(skb, ETH_LEN + IP6_LEN, proto, diff))
+	if (state != CHECKSUM_UNKNOWN)
+		csum_adjust_at(checksum_of(ip, proto), proto, diff, state);
+	else if (csum_adjust(skb, ETH_LEN + IP6_LEN, proto, diff))
 		return drop(DROP_KERNEL_HELPER);
 	use_uplink(&o, u);
 	return leave(&o);
@@ -82,12 +90,16 @@ __noinline int send_settled(struct __sk_buff *skb)
 	struct session_key key;
 	__u32 index, place = 0;
 	struct uplink *u;
+	__u8 proto;
 	__u64 now;
 	int i = 0;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || skb->mark == COPY_MARK || skb->ingress_ifindex ||
 	    (void *)(ip + 1) > (void *)(long)skb->data_end || ip->dst.l64.v != h->session_prefix.v ||
-	    ip->src.l64.v != h->session_prefix.v || !is_straight(skb, (void *)(ip + 1), ip->next))
+	    ip->src.l64.v != h->session_prefix.v)
+		return UNSETTLED;
+	proto = ip->next;
+	if (!is_straight(skb, (void *)(ip + 1), proto))
 		return UNSETTLED;
 	key.local = ip->src.nid;
 	key.remote = ip->dst.nid;
@@ -98,7 +110,7 @@ __noinline int send_settled(struct __sk_buff *skb)
 	index = p->slot;
 	l = bpf_map_lookup_elem(&session_lives, &index);
 	now = bpf_ktime_get_coarse_ns();
-	if (!l || !is_settled_out(p, ip->next) || !is_quiet(p, l, now))
+	if (!l || !is_settled_out(p, proto) || !is_quiet(p, l, now))
 		return place;
 	if (p->n_paths > 1)
 		i = choose_path(p, l, 0);
@@ -114,25 +126,26 @@ __noinline int send_settled(struct __sk_buff *skb)
 	l->last_tx = now;
 	if (!l->unanswered_tx)
 		l->unanswered_tx = now;
-	return leave_settled(skb, ip, p, i, u);
+	return leave_settled(skb, ip, proto, p, i, u);
 }
 
 /* Flags of a session whose packets in take the full path. */
 #define UNSETTLED_IN (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_RULE_SOUGHT | \
 		      ENTRY_REAL_SOCKETS | ENTRY_BY_ALIAS)
 
-/* Is a datagram or segment at upper whole, as its IPv6 header says, and not an
- * encapsulated message?
+/* Is a datagram or segment whole, as its IPv6 header says, and not an encapsulated message?
+ * A datagram without checksum is left to the full path, as nothing in it takes back the
+ * change of the addresses.
  */
-static __always_inline int is_plain_upper(const struct __sk_buff *skb, const struct ip6 *ip, const __u8 *upper,
+static __always_inline int is_plain_upper(const struct __sk_buff *skb, const struct ip6 *ip, __u8 proto,
 					  __u32 body)
 {
 	__u32 len = (__u32)ip->payload_len[0] << 8 | ip->payload_len[1];
-	int udp = ip->next == IPPROTO_UDP;
+	const __be16 *ports = (const void *)(ip + 1);
 
-	if (udp && encap_port && *(const __be16 *)(upper + 2) == encap_port)
+	if (proto == IPPROTO_UDP && (!ports[UDP_CSUM_AT / 2] || (encap_port && ports[1] == encap_port)))
 		return 0;
-	return len >= (udp ? 8 : 20) && body + len <= skb->len;
+	return len >= (proto == IPPROTO_UDP ? 8 : 20) && body + len <= skb->len;
 }
 
 /* May the session receive a packet from this locator without a nonce, and without a
@@ -151,17 +164,21 @@ static __always_inline int is_settled_in(const struct session_entry *p, const st
 }
 
 /* Rewrites a packet to the aliases of its session, which are its NIDs. */
-static __always_inline int deliver_settled(struct __sk_buff *skb, struct ip6 *ip, __u32 l3,
+static __always_inline int deliver_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto, __u32 l3,
 					   const struct session_entry *p, union half prefix)
 {
 	__u32 whole = sum_halves(ip->src.l64, ip->dst.l64, sum_bytes(p->nid_delta));
-	__u8 proto = ip->next;
+	enum checksum_state state = checksum_state(skb);
 
 	ip->src.l64 = prefix;
 	ip->dst.l64 = prefix;
-	if (csum_adjust(skb, l3 + IP6_LEN, proto, sum_neg(whole)))
-		return drop(DROP_KERNEL_HELPER);
-	keep_device_sum(skb, whole, whole);
+	if (state != CHECKSUM_UNKNOWN) {
+		csum_adjust_at(checksum_of(ip, proto), proto, sum_neg(whole), state);
+	} else {
+		if (csum_adjust(skb, l3 + IP6_LEN, proto, sum_neg(whole)))
+			return drop(DROP_KERNEL_HELPER);
+		keep_device_sum(skb, whole, whole);
+	}
 	count(RX_PACKETS);
 	return PASS_ON;
 }
@@ -175,6 +192,7 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	struct session_live *l;
 	struct session_key key;
 	__u32 slot, place = 0;
+	__u8 proto;
 	__u64 now;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || for_another_device(skb))
@@ -184,7 +202,8 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 		return UNSETTLED;
 	if (!is_ours(h, ip->dst.nid) || !locator_on_wire(ip->dst.l64))
 		return PASS_ON;
-	if (!is_straight(skb, (void *)(ip + 1), ip->next) || !is_plain_upper(skb, ip, (void *)(ip + 1), l3 + IP6_LEN))
+	proto = ip->next;
+	if (!is_straight(skb, (void *)(ip + 1), proto) || !is_plain_upper(skb, ip, proto, l3 + IP6_LEN))
 		return UNSETTLED;
 	key.local = ip->dst.nid;
 	key.remote = ip->src.nid;
@@ -194,15 +213,15 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	slot = p->slot;
 	l = bpf_map_lookup_elem(&session_lives, &slot);
 	now = bpf_ktime_get_coarse_ns();
-	if (!l || !is_settled_in(p, l, ip->src.l64, ip->next, now))
+	if (!l || !is_settled_in(p, l, ip->src.l64, proto, now))
 		return UNSETTLED + 1 + place;
 	l->last_rx = now;
 	l->unanswered_tx = 0;
 	__sync_fetch_and_add(&l->rx_packets, 1);
 	__sync_fetch_and_add(&l->rx_bytes, skb->len - l3);
-	if (!(p->flags & ENTRY_PLAIN_FLOWS && ip->next == IPPROTO_TCP))
+	if (!(p->flags & ENTRY_PLAIN_FLOWS && proto == IPPROTO_TCP))
 		l->without_nonce++;
-	return deliver_settled(skb, ip, l3, p, h->session_prefix);
+	return deliver_settled(skb, ip, proto, l3, p, h->session_prefix);
 }
 
 /* Global, as send_settled: for links with a MAC header, and without one. */

@@ -436,6 +436,8 @@ const (
 	bpfVarIndexMask           = "index_mask"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
+	bpfVarSummedAt            = "summed_at"
+	bpfVarSummedShift         = "summed_shift"
 	bpfVarUnusedEvent         = "unused_event"
 )
 
@@ -528,6 +530,8 @@ type bpfVariableSpecs struct {
 	IndexMask    *ebpf.VariableSpec `ebpf:"index_mask"`
 	SilenceAfter *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
+	SummedAt     *ebpf.VariableSpec `ebpf:"summed_at"`
+	SummedShift  *ebpf.VariableSpec `ebpf:"summed_shift"`
 	UnusedEvent  *ebpf.VariableSpec `ebpf:"unused_event"`
 }
 
@@ -614,6 +618,8 @@ type bpfVariables struct {
 	IndexMask    *ebpf.Variable `ebpf:"index_mask"`
 	SilenceAfter *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`
+	SummedAt     *ebpf.Variable `ebpf:"summed_at"`
+	SummedShift  *ebpf.Variable `ebpf:"summed_shift"`
 	UnusedEvent  *ebpf.Variable `ebpf:"unused_event"`
 }
 

@@ -232,7 +232,7 @@ func (g *gen) settledWorld(h bpfHost) *world {
 // settle makes a session settled, but for something now and then.
 func (g *gen) settle(p *bpfSessionEntry, l *bpfSessionLive) {
 	for _, f := range flagOdds {
-		if !g.in(5 * f.odds) {
+		if !g.in(5*f.odds) && (f.flag != bpfEntryFlagsENTRY_RFC6741 || g.in(2)) {
 			p.Flags &^= f.flag
 		}
 	}
