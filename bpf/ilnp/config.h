@@ -16,6 +16,14 @@ const volatile __u64 silence_again = 15000000000ULL;
  */
 const volatile __u16 encap_port = 0;
 
+/* Do packets of settled sessions take the compact path? Tests compare both paths. */
+enum compact_path {
+	COMPACT_OFF,   /* all take the full path */
+	COMPACT_FIRST, /* the full path takes those that the compact path leaves */
+	COMPACT_ALONE, /* nothing takes those, and the verdict is UNSETTLED or more */
+};
+const volatile __u8 compact = COMPACT_FIRST;
+
 /* Number of buckets of the index, a power of two, less one. */
 const volatile __u32 index_mask = 0;
 

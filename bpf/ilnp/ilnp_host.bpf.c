@@ -12,6 +12,7 @@
 #include "outbound.h"
 #include "plainipv6.h"
 #include "plainflow.h"
+#include "settled.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -113,8 +114,10 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	struct pending_peer *e;
 	struct chain c = {};
 	struct session_entry *p;
-	int verdict;
+	int verdict = compact ? send_settled(skb) : UNSETTLED;
 
+	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
+		return verdict;
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip) ||
 	    u.ip.dst.l64.v != h->session_prefix.v || u.ip.src.l64.v != h->session_prefix.v)
 		return drop(DROP_NOT_SESSION);
@@ -123,7 +126,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, u.ip.next) < 0 || c.two_nonces)
 		return drop(DROP_MALFORMED);
 	u.key.local = u.ip.src.nid;
-	p = find_session(&u.key, FETCH_OUT);
+	p = session_at(verdict == UNSETTLED ? find_place(&u.key, FETCH_OUT) : verdict);
 	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
 	if (e)
 		p = 0; /* it contacted us first */
@@ -151,15 +154,6 @@ int ilnp_session_sink(struct __sk_buff *skb)
 	return SHOT;
 }
 
-static __always_inline int is_ours(const struct host *h, union half nid)
-{
-	int ours = 0;
-
-	for (int i = 0; i < MAX_NIDS; i++)
-		ours |= h->nids[i].v && h->nids[i].v == nid.v;
-	return ours;
-}
-
 /* Does a packet from outside claim an identifier of this host as its source? Only packets
  * that no router forwards may, as a host receives its own neighbour discovery where a
  * link repeats it.
@@ -175,14 +169,6 @@ static __always_inline int claims_us(const struct inbound *in)
 static __always_inline int is_link_control(const struct chain *c)
 {
 	return (c->type >= ICMP6_MLD_FIRST && c->type <= ICMP6_ND_LAST) || c->type == ICMP6_MLDV2_REPORT;
-}
-
-/* Is a packet for another device of this host on this link, a VLAN or a macvlan? The
- * ingress of that device translates it. A tag with VLAN 0 is a priority only.
- */
-static __always_inline int for_another_device(const struct __sk_buff *skb)
-{
-	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
 }
 
 /* Reads the headers of a packet to one of our locators. 0, or the verdict. Separate from
@@ -219,7 +205,8 @@ static __always_inline int keeps_nids(const struct session_entry *p, const struc
 	return p->flags & ENTRY_NAMED && in->src.nid.v == p->remote_nid.v;
 }
 
-static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3)
+/* result: that of the compact path. */
+static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __u32 l3, __u32 result)
 {
 	struct session_entry *p;
 	int verdict = read_inbound(skb, in, l3), real = 0, nids_only;
@@ -232,7 +219,7 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 		if (in->c.type >= 1 && in->c.type <= ICMP6_KNOWN_ERRORS)
 			return receive_error(skb, in);
 	}
-	p = session_of(in);
+	p = session_of(in, result);
 	if (!p && claims_us(in)) /* no node with an identifier of ours gets a session */
 		return refuse(in, DROP_OWN_NID);
 	if (p && p->remote_nid.v != in->src.nid.v)
@@ -271,9 +258,12 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
  */
 static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
 {
+	int verdict = !compact ? UNSETTLED : l3 ? receive_settled(skb) : receive_settled_raw(skb);
 	struct inbound in = { .l3 = l3 };
-	int verdict = receive(skb, &in, l3);
 
+	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
+		return verdict;
+	verdict = receive(skb, &in, l3, verdict);
 	if (in.refused)
 		note_refusal(skb, &in);
 	if (verdict == PASS_ON && in.c.nonce.len && in.c.proto == IPPROTO_TCP)

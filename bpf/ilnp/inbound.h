@@ -159,38 +159,56 @@ static __always_inline struct session_key aliases_of(union half local_nid, const
 }
 
 /* Among correspondents with one NID, the session of the one whose nonce a packet bears,
- * from any locator (RFC 6741 §5.4). The session whose alias is its NID is not listed.
+ * from any locator (RFC 6741 §5.4), as find_place has it. The session whose alias is its
+ * NID is not listed.
  */
-static __always_inline struct session_entry *collision_by_nonce(const struct inbound *in)
+static __always_inline int collision_by_nonce(const struct inbound *in)
 {
 	struct session_key key = { .local = in->dst.nid, .remote = in->src.nid };
 	struct collision_key what = { .local_nid = in->dst.nid, .remote.nid = in->src.nid };
 	struct host *h = this_host();
 	struct session_key *alias;
 	struct session_entry *p;
+	__u32 place;
 
 	if (!h || !(h->flags & HOST_NID_COLLISIONS))
-		return 0;
+		return UNSETTLED;
 	what.remote.l64.b[0] = NONCE_KEY;
 	__builtin_memcpy(what.remote.l64.b + 1, in->c.nonce.b, 7);
 	alias = bpf_map_lookup_elem(&nid_collisions, &what);
 	if (alias)
 		key = *alias;
-	p = find_session(&key, FETCH_IN);
-	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? p : 0;
+	place = find_place(&key, FETCH_IN);
+	p = session_at(place);
+	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? place : UNSETTLED;
 }
 
-/* The session of a packet from outside, or null. */
-static __always_inline struct session_entry *session_of(const struct inbound *in)
+/* The place of the session of a packet from outside, as find_place has it. Global, so
+ * that its keys are not on the stack of the program.
+ */
+__noinline int place_of(const struct inbound *in)
 {
-	struct session_entry *p = in->c.nonce.len ? collision_by_nonce(in) : 0;
+	struct session_entry *p;
 	struct session_key key;
+	int place;
 
-	if (p)
-		return p;
+	if (!in)
+		return UNSETTLED;
+	place = in->c.nonce.len ? collision_by_nonce(in) : UNSETTLED;
+	if (place != UNSETTLED)
+		return place;
 	key = aliases_of(in->dst.nid, &in->src);
-	p = find_session(&key, FETCH_IN);
-	return p && is_waiting(p) ? 0 : p;
+	place = find_place(&key, FETCH_IN);
+	p = session_at(place);
+	return p && is_waiting(p) ? UNSETTLED : place;
+}
+
+/* The session of a packet from outside, or null. place: that of the session, if the
+ * compact path has found it.
+ */
+static __always_inline struct session_entry *session_of(const struct inbound *in, __u32 place)
+{
+	return session_at(place == UNSETTLED ? place_of(in) : place);
 }
 
 /* Hands an ICMPv6 error over, after kind says what the program did with it. spoilt: the
@@ -226,7 +244,7 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 	if (!in || bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
 	key = aliases_of(quoted[0].nid, &quoted[1]);
-	p = find_session(&key, FETCH_OUT);
+	p = session_at(find_place(&key, FETCH_OUT));
 	/* An error with a nonce may answer a probe to a pending peer that waits. */
 	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&pending_peers, &key)))
 		return PASS_ON; /* about a packet of no session */

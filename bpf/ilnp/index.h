@@ -81,8 +81,8 @@ static __always_inline int is_session_of(const struct session_entry *p, const st
 	return p->local_nid.v == k->local.v && p->remote_nid.v == k->remote.v;
 }
 
-/* The session with these aliases, or null. */
-static __always_inline struct session_entry *find_session(const struct session_key *k, int lines)
+/* The session with these aliases, or null. place becomes its index in sessions. */
+static __always_inline struct session_entry *search_session(const struct session_key *k, int lines, __u32 *place)
 {
 	struct host *h = this_host();
 	__u64 hash;
@@ -101,10 +101,34 @@ static __always_inline struct session_entry *find_session(const struct session_k
 		fetch_live(entry & INDEX_SLOT, lines);
 		n = (entry >> INDEX_ENTRY & INDEX_SLOT) - 1;
 		p = bpf_map_lookup_elem(&sessions, &n);
+		*place = n;
 		if (p && is_session_of(p, k))
 			return p;
 	}
 	return 0;
+}
+
+/* The result of a compact path that leaves the packet as it is: this, plus one more than
+ * the place of its session where the path has found that. Other results are verdicts,
+ * which are less.
+ */
+#define UNSETTLED (1 << 30)
+
+/* The same as a result of a compact path. Global, so that the verifier looks at it once
+ * and not for every caller.
+ */
+__noinline int find_place(const struct session_key *k, int lines)
+{
+	__u32 place;
+
+	return k && search_session(k, lines, &place) ? UNSETTLED + 1 + place : UNSETTLED;
+}
+
+/* The session in a place, or null. */
+static __always_inline struct session_entry *session_at(__u32 place)
+{
+	place -= UNSETTLED + 1;
+	return bpf_map_lookup_elem(&sessions, &place); /* has no place as large as -1 */
 }
 
 #endif

@@ -43,7 +43,7 @@ static __always_inline int note_plain(const struct inbound *in)
  */
 static __always_inline int pass_plain(const struct inbound *in)
 {
-	return note_plain(in) && session_of(in) ? drop(DROP_NO_NONCE_YET) : PASS_ON;
+	return note_plain(in) && session_of(in, UNSETTLED) ? drop(DROP_NO_NONCE_YET) : PASS_ON;
 }
 
 #define MOST_LOOKUPS 24 /* look-ups of sockets for one segment, about 0.1 us each */

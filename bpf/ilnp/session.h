@@ -160,4 +160,21 @@ static __always_inline struct pending_peer *pending_of(const struct session_key 
 	return e && e->remote_nonce.len ? e : 0;
 }
 
+static __always_inline int is_ours(const struct host *h, union half nid)
+{
+	int ours = 0;
+
+	for (int i = 0; i < MAX_NIDS; i++)
+		ours |= h->nids[i].v && h->nids[i].v == nid.v;
+	return ours;
+}
+
+/* Is a packet for another device of this host on this link, a VLAN or a macvlan? The
+ * ingress of that device translates it. A tag with VLAN 0 is a priority only.
+ */
+static __always_inline int for_another_device(const struct __sk_buff *skb)
+{
+	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
+}
+
 #endif

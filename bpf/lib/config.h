@@ -13,4 +13,10 @@
  */
 const volatile __u64 csum_flags = 1 << 4;
 
+/* Where the kernel's own packet has the state of its checksum: bits from summed_shift on of
+ * the byte at summed_at. 0: the kernel does not let programs look there.
+ */
+const volatile __u16 summed_at = 0;
+const volatile __u8 summed_shift = 0;
+
 #endif

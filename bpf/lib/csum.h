@@ -22,6 +22,14 @@ static __always_inline __u32 sum_half(union half h)
 	return sum_fold((h.v & 0xffff) + (h.v >> 16 & 0xffff) + (h.v >> 32 & 0xffff) + (h.v >> 48));
 }
 
+/* The sum of two halves and of more, which is at most 0xffff. */
+static __always_inline __u32 sum_halves(union half a, union half b, __u32 more)
+{
+	__u64 s = (a.v & 0xffffffff) + (a.v >> 32) + (b.v & 0xffffffff) + (b.v >> 32) + more;
+
+	return sum_fold((s & 0xffff) + (s >> 16 & 0xffff) + (s >> 32));
+}
+
 static __always_inline __u32 sum_bytes(const __u8 b[2])
 {
 	return b[0] | (__u32)b[1] << 8; /* little endian: the bytes as a word in memory */
@@ -53,6 +61,44 @@ static __always_inline int csum_adjust(struct __sk_buff *skb, __u32 l4, __u8 pro
 		return bpf_l4_csum_replace(skb, l4 + UDP_CSUM_AT, 0, diff, flags);
 	}
 	return 0; /* no known checksum over addresses */
+}
+
+/* The state of the checksum of a packet, ip_summed of the kernel. */
+enum checksum_state {
+	CHECKSUM_NONE,
+	CHECKSUM_UNNECESSARY,
+	CHECKSUM_COMPLETE, /* a device has summed the whole packet */
+	CHECKSUM_PARTIAL,  /* the field holds the sum of the pseudo-header, and a device is to finish it */
+	CHECKSUM_UNKNOWN,  /* the kernel does not show it */
+};
+
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
+
+static __always_inline enum checksum_state checksum_state(struct __sk_buff *skb)
+{
+	const __u8 *packet;
+
+	if (!summed_at)
+		return CHECKSUM_UNKNOWN;
+	packet = bpf_cast_to_kern_ctx(skb);
+	return packet[summed_at] >> summed_shift & 3;
+}
+
+/* Does what csum_adjust does for TCP and UDP, with field the checksum in the linear part
+ * of the packet. The change of the field takes back that of the addresses, so a device's
+ * sum of the whole packet stays true.
+ */
+static __always_inline void csum_adjust_at(__u16 *field, __u8 proto, __u32 diff, enum checksum_state state)
+{
+	__u32 s = *field;
+
+	if (proto == IPPROTO_UDP && !s)
+		return;
+	if (state == CHECKSUM_PARTIAL)
+		s = sum_fold(s + diff);
+	else
+		s = ~sum_fold(0xffff + (~s & 0xffff) + diff) & 0xffff;
+	*field = proto == IPPROTO_UDP && !s ? 0xffff : s;
 }
 
 #endif

@@ -451,11 +451,14 @@ const (
 	bpfProgIlnpSessionSink    = "ilnp_session_sink"
 	bpfProgIlnpUplinkEgress   = "ilnp_uplink_egress"
 	bpfProgIlnpUplinkIngress  = "ilnp_uplink_ingress"
+	bpfVarCompact             = "compact"
 	bpfVarCsumFlags           = "csum_flags"
 	bpfVarEncapPort           = "encap_port"
 	bpfVarIndexMask           = "index_mask"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
+	bpfVarSummedAt            = "summed_at"
+	bpfVarSummedShift         = "summed_shift"
 	bpfVarUnusedEvent         = "unused_event"
 )
 
@@ -544,11 +547,14 @@ type bpfMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfVariableSpecs struct {
+	Compact      *ebpf.VariableSpec `ebpf:"compact"`
 	CsumFlags    *ebpf.VariableSpec `ebpf:"csum_flags"`
 	EncapPort    *ebpf.VariableSpec `ebpf:"encap_port"`
 	IndexMask    *ebpf.VariableSpec `ebpf:"index_mask"`
 	SilenceAfter *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
+	SummedAt     *ebpf.VariableSpec `ebpf:"summed_at"`
+	SummedShift  *ebpf.VariableSpec `ebpf:"summed_shift"`
 	UnusedEvent  *ebpf.VariableSpec `ebpf:"unused_event"`
 }
 
@@ -633,11 +639,14 @@ func (m *bpfMaps) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfVariables struct {
+	Compact      *ebpf.Variable `ebpf:"compact"`
 	CsumFlags    *ebpf.Variable `ebpf:"csum_flags"`
 	EncapPort    *ebpf.Variable `ebpf:"encap_port"`
 	IndexMask    *ebpf.Variable `ebpf:"index_mask"`
 	SilenceAfter *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`
+	SummedAt     *ebpf.Variable `ebpf:"summed_at"`
+	SummedShift  *ebpf.Variable `ebpf:"summed_shift"`
 	UnusedEvent  *ebpf.Variable `ebpf:"unused_event"`
 }
 

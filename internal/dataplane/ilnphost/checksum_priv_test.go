@@ -34,12 +34,20 @@ func complete(o *ebpf.RunOptions) { o.Flags |= checksumComplete }
 // pseudo-headers, as on a kernel with or without BPF_F_IPV6.
 func (r *rig) withChecksumFlags(ipv6 bool) {
 	r.t.Helper()
+	r.reload(func(p *Plane) {
+		p.csumFlags = 1 << 4 // BPF_F_PSEUDO_HDR
+		if ipv6 {
+			p.csumFlags = dataplane.ChecksumFlags()
+		}
+	})
+}
+
+// reload opens the rig's plane anew, with what it finds of the kernel changed.
+func (r *rig) reload(change func(*Plane)) {
+	r.t.Helper()
 	p := newPlane(r.opts)
-	p.set = r.set
-	p.csumFlags = 1 << 4 // BPF_F_PSEUDO_HDR
-	if ipv6 {
-		p.csumFlags = dataplane.ChecksumFlags()
-	}
+	p.set, p.csumFlags, p.summed = r.set, r.csumFlags, r.summed
+	change(p)
 	r.close()
 	r.must(p.load())
 	r.must(p.adopt())
@@ -195,7 +203,6 @@ func (r liveRig) arrives(c *net.UDPConn, outside roam.ILV, rule ilnp.ChecksumRul
 	tunnelled = append(tunnelled, f...)
 	binary.BigEndian.PutUint16(tunnelled[2:], 4789)
 	binary.BigEndian.PutUint16(tunnelled[4:], uint16(len(tunnelled)))
-	const dataValid = 2 // VIRTIO_NET_HDR_F_DATA_VALID: a device found the outer checksum right
 	r.up.write(offload{flags: dataValid}, packet(at(else1, 1), outside, ip6.UDP, tunnelled))
 	b := make([]byte, 2048)
 	c.SetReadDeadline(time.Now().Add(5 * time.Second))

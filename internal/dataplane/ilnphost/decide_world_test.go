@@ -250,7 +250,7 @@ func clock(id int32) uint64 {
 	return uint64(ts.Nano())
 }
 
-// fire runs the program, and reads what it has counted and told.
+// fire runs the program.
 func (r *decideRig) fire(s shotAt) (got result) {
 	prog := r.objs.IlnpUplinkIngress
 	switch {
@@ -260,12 +260,23 @@ func (r *decideRig) fire(s shotAt) (got result) {
 		prog = r.objs.IlnpUplinkEgress
 	}
 	k := s.packet
-	context := skbContext{Mark: k.Mark, Arrived: k.Arrived, Ifindex: k.Link, GSOSize: k.GSO}
-	if k.GSO != 0 {
-		context.GSOSegs = 2
-	}
-	v, out := r.run(prog, s.frame, func(o *ebpf.RunOptions) { o.Context = context })
+	v, out := r.run(prog, s.frame, func(o *ebpf.RunOptions) { o.Context = contextOf(k) })
 	got.verdict, got.out = v, out[min(ethLen, len(out)):]
+	r.collect(&got)
+	return got
+}
+
+// contextOf is what a program sees of a packet beside its bytes.
+func contextOf(k *decide.Packet) skbContext {
+	c := skbContext{Mark: k.Mark, Arrived: k.Arrived, Ifindex: k.Link, GSOSize: k.GSO}
+	if k.GSO != 0 {
+		c.GSOSegs = 2
+	}
+	return c
+}
+
+// collect reads what a program has counted and told.
+func (r *decideRig) collect(got *result) {
 	for c := range decide.Counters {
 		now := r.counter(c)
 		for range now - r.before[c] {
@@ -288,7 +299,6 @@ func (r *decideRig) fire(s shotAt) (got result) {
 			got.packets = append(got.packets, ev.Packet)
 		}
 	}
-	return got
 }
 
 func (r *decideRig) counter(c decide.Counter) (sum uint64) {

@@ -44,6 +44,7 @@ func (p *Plane) spec() (*ebpf.CollectionSpec, error) {
 	resize(spec, sessions)
 	for name, v := range map[string]any{
 		"csum_flags": p.csumFlags,
+		"summed_at":  p.summed.At, "summed_shift": p.summed.Shift,
 		"index_mask": buckets(sessions) - 1,
 		"encap_port": p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire
 	} {

@@ -44,6 +44,7 @@ type Plane struct {
 	raw              rawPrograms
 	guard            guard
 	csumFlags        uint64
+	summed           dataplane.Summed
 	set              *dataplane.Set
 	adopted          bool
 	realNID          bool // the NIDs are also those of plain IPv6
@@ -80,6 +81,7 @@ func Open(opts Options) (*Plane, error) {
 		return nil, err
 	}
 	p.csumFlags = dataplane.ChecksumFlags()
+	p.summed, _ = dataplane.ChecksumState() // without it the kernel's helper adjusts checksums
 	if err := p.load(); err != nil {
 		return nil, err
 	}

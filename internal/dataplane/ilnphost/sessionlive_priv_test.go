@@ -40,15 +40,21 @@ func newLiveRig(t *testing.T) liveRig {
 		ip(t, line)
 	}
 	wantLocal(t, session(ours).Addr())
+	r.attach()
+	r.must(r.SetUplinks([]UplinkEntry{{Local: roam.LinkLocator{Link: r.up.index, L64: here}, Usable: true, MTU: 1500}}))
+	return r
+}
+
+// attach puts the programs on the links.
+func (r liveRig) attach() {
+	r.t.Helper()
 	index := func(name string) roam.LinkID {
-		l, err := net.InterfaceByName(name)
+		l, err := net.InterfaceByName(fmt.Sprint(name, os.Getpid()))
 		r.must(err)
 		return roam.LinkID(l.Index)
 	}
-	r.must(r.AttachSession(index(dev), index(far)))
+	r.must(r.AttachSession(index("s"), index("x")))
 	r.must(r.AttachUplink(r.up.index, false))
-	r.must(r.SetUplinks([]UplinkEntry{{Local: roam.LinkLocator{Link: r.up.index, L64: here}, Usable: true, MTU: 1500}}))
-	return r
 }
 
 // sent returns the next packet of ours on the wire.
