@@ -12,6 +12,7 @@
 
 #include "inbound.h"
 #include "outbound.h"
+#include "realmarks.h"
 
 /* Flags of a session whose packets out take the full path; of TCP those with another one
  * too.
@@ -59,12 +60,11 @@ static __always_inline __u16 *checksum_of(struct ip6 *ip, __u8 proto)
 
 /* Sends a packet out of session p along path i to uplink u. */
 static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto,
-					 const struct session_entry *p, int i, const struct uplink *u)
+					 const struct session_entry *p, int i, const struct uplink *u, int hop_known)
 {
 	union half to = p->remote[path_remote(p, i)];
 	__u32 diff = p->flags & ENTRY_NAMED && ip->dst.nid.v == p->remote_nid.v ? 0 : sum_bytes(p->nid_delta);
 	enum checksum_state state = checksum_state(skb);
-	struct outbound o = {};
 
 	if (!(p->flags & ENTRY_RFC6741))
 		diff = sum_halves(u->l64, to, diff);
@@ -76,8 +76,8 @@ static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, 
 		csum_adjust_at(checksum_of(ip, proto), proto, diff, state);
 	else if (csum_adjust(skb, ETH_LEN + IP6_LEN, proto, diff))
 		return drop(DROP_KERNEL_HELPER);
-	use_uplink(&o, u);
-	return leave(&o);
+	count(TX_PACKETS);
+	return send_to_hop(skb, u->ifindex, u, hop_known);
 }
 
 /* Egress of roam0. Global, so that its stack is its own. */
@@ -126,12 +126,12 @@ __noinline int send_settled(struct __sk_buff *skb)
 	l->last_tx = now;
 	if (!l->unanswered_tx)
 		l->unanswered_tx = now;
-	return leave_settled(skb, ip, proto, p, i, u);
+	return leave_settled(skb, ip, proto, p, i, u, is_hop_known(u, index, &p->remote[path_remote(p, i)], now));
 }
 
 /* Flags of a session whose packets in take the full path. */
 #define UNSETTLED_IN (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_RULE_SOUGHT | \
-		      ENTRY_REAL_SOCKETS | ENTRY_BY_ALIAS)
+		      ENTRY_BY_ALIAS)
 
 /* Is a datagram or segment whole, as its IPv6 header says, and not an encapsulated message?
  * A datagram without checksum is left to the full path, as nothing in it takes back the
@@ -210,6 +210,8 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	p = search_session(&key, FETCH_IN, &place);
 	if (!p || p->flags & ENTRY_PREINSTALLED) /* which may have to wait: see place_of */
 		return UNSETTLED;
+	if (p->flags & ENTRY_REAL_SOCKETS && may_be_real(key.remote, ((const __be16 *)(ip + 1))[1]))
+		return UNSETTLED + 1 + place;
 	slot = p->slot;
 	l = bpf_map_lookup_elem(&session_lives, &slot);
 	now = bpf_ktime_get_coarse_ns();
