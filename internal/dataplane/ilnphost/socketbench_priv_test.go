@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"roam/wire/ip6"
 )
 
@@ -58,4 +60,40 @@ func benchmarkRealNID(b *testing.B, n int, proto uint8, how string) {
 	}
 	b.ReportMetric(float64((took - own).Nanoseconds()), "ns/packet")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkSweep is one search for sockets, among so many datagram sockets of which none, or
+// each, is on a real address.
+func BenchmarkSweep(b *testing.B) {
+	for _, n := range []int{0, 10_000} {
+		for _, real := range []bool{false, true} {
+			if n == 0 && real {
+				continue
+			}
+			b.Run(fmt.Sprintf("sockets=%d/real=%v", n, real), func(b *testing.B) {
+				r := newRig(b)
+				ip(b, "link set lo up")
+				ip(b, "-6 addr add "+at(here, ours).Addr().String()+"/128 dev lo nodad")
+				from := net.IPv6loopback
+				if real {
+					from = net.IP(at(here, ours).Addr().AsSlice())
+				}
+				for range n {
+					c, err := net.ListenUDP("udp6", &net.UDPAddr{IP: from})
+					r.must(err)
+					defer c.Close()
+				}
+				w := r.watch(rootCgroup(b))
+				var before, after unix.Rusage
+				r.must(unix.Getrusage(unix.RUSAGE_THREAD, &before))
+				b.ResetTimer()
+				for range b.N {
+					r.must(w.Sweep())
+				}
+				r.must(unix.Getrusage(unix.RUSAGE_THREAD, &after))
+				took := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+				b.ReportMetric(float64(took)/float64(b.N)/1e6, "ms-of-cpu/op")
+			})
+		}
+	}
 }

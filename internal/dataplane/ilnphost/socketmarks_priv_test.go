@@ -193,3 +193,22 @@ func TestSocketAppearsWithoutDaemon(t *testing.T) {
 		t.Error("sockets are looked up although none is left")
 	}
 }
+
+// Sockets are looked up only where there is a mark: without one, not even the packets of
+// sockets that there are find them.
+func TestNoLookupWithoutMark(t *testing.T) {
+	for i, c := range realCases(netip.Addr{}, netip.Addr{}) {
+		t.Run(c.name, func(t *testing.T) {
+			r, mine, other := watchRig(t)
+			open := realCases(mine, other)[i].open(t)
+			t.Cleanup(func() { open.Close() })
+			r.left("without a watch", c.packet, c.packet)
+			r.marks.Valid = 1
+			r.check([]verdictCase{{"without a mark", c.packet, passOn, delivered, nil}})
+			r.marks.Mark[c.port] = 1
+			r.left("with that of its port", c.packet, c.packet)
+			r.marks.Mark[c.port], r.marks.Mark[decide.NodeMark(theirs)] = 0, 1
+			r.left("with that of the peer", c.packet, c.packet)
+		})
+	}
+}
