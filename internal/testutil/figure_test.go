@@ -23,6 +23,8 @@ func TestJudge(t *testing.T) {
 		{"wide in its unit", Figure{Op: "<=", Bound: 60, Value: 1, Within: 10, Half: 11}, NotMeasured},
 		{"wide and too small", Figure{Op: ">=", Bound: 0.94, Value: 0.8, Half: 0.1}, Fail},
 		{"wide and too great", Figure{Op: "<=", Bound: 60, Value: 134, Within: 10, Half: 12}, Fail},
+		{"wide, about the bound", Figure{Op: "<=", Bound: 60, Value: 65, Within: 10, Half: 12}, NotMeasured},
+		{"wide, about it from below", Figure{Op: ">=", Bound: 0.9, Value: 0.89, Half: 0.02}, NotMeasured},
 		{"wide, by far enough", Figure{Op: "<=", Bound: 300, Value: 100, Within: 10, Half: 12}, NotMeasured},
 		{"no value", Figure{Op: ">=", Bound: 0.94, Value: math.NaN(), Half: math.NaN()}, NotMeasured},
 		{"no bound", Figure{Value: 1, Half: 1}, ""},

@@ -21,7 +21,7 @@ import (
 const beforeEnv = "ROAM_BINARIES_BEFORE"
 
 // A pair of measurements is sliceRounds rounds; a comparison ends when every figure that has
-// a bound is known twice as well as it must be, or after 40 pairs.
+// a bound, and what two builds differ by, is known well enough, or after 40 pairs.
 const (
 	sliceRounds = 30
 	roundsLeast = 8 * sliceRounds
@@ -66,8 +66,9 @@ type question struct {
 	testutil.Figure
 	over, under string
 	part        string
-	units       int    // of work in that part of a slice
-	unit        string // "datagram"
+	units       int     // of work in that part of a slice
+	unit        string  // "datagram"
+	known       float64 // half-width to go on for; 0: whatever it is
 }
 
 // compare runs the contenders' slices by turns, in another order each round, until all is
@@ -178,7 +179,7 @@ func turn(i, n, of int) int {
 // settled reports whether all that is judged is known well enough.
 func settled(all []*contender, asked []question) bool {
 	return !slices.ContainsFunc(asked, func(q question) bool {
-		return q.Op != "" && q.estimate(all).Half > testutil.HalfWidth/2
+		return q.known > 0 && q.estimate(all).Half > q.known
 	})
 }
 
@@ -221,16 +222,19 @@ func builds() (names []string, programs map[string]*node.Binaries) {
 // asks returns the questions for the builds: this one against plain IPv6, with the given
 // figure, and the build before against both, without a bound.
 func asks(f testutil.Figure, part string, units int, unit string) []question {
-	all := []question{{f, "plain", "now", part, units, unit}}
+	all := []question{{f, "plain", "now", part, units, unit, 0}}
+	if f.Op != "" {
+		all[0].known = testutil.HalfWidth
+	}
 	if os.Getenv(beforeEnv) == "" {
 		return all
 	}
-	against := func(name, says, over, under string) {
+	against := func(name, says, over, under string, known float64) {
 		f := testutil.Figure{Name: f.Name + name, Says: says}
-		all = append(all, question{f, over, under, part, units, unit})
+		all = append(all, question{f, over, under, part, units, unit, known})
 	}
-	against(" (before)", f.Says+", the build before", "plain", "before")
-	against(" (now over before)", "rate of this build over that of the build before", "before", "now")
+	against(" (before)", f.Says+", the build before", "plain", "before", 0)
+	against(" (now over before)", "rate of this build over that of the build before", "before", "now", testutil.HalfWidth/2)
 	return all
 }
 

@@ -34,7 +34,7 @@ func TestTurnsAreFair(t *testing.T) {
 }
 
 // A quotient of times over / under is the rate of under over that of over, and only what
-// has a bound is waited for.
+// must be known is waited for.
 func TestAnswer(t *testing.T) {
 	plain, now := &contender{name: "plain"}, &contender{name: "now"}
 	for i := range 300 {
@@ -43,7 +43,7 @@ func TestAnswer(t *testing.T) {
 		now.add(map[string]float64{"out": 100 * slow, "in": float64(1 + i%100)}, 1e9)
 	}
 	all := []*contender{plain, now}
-	out := question{testutil.Figure{Name: "out", Op: ">=", Bound: 0.9}, "plain", "now", "out", 10, "datagram"}
+	out := question{testutil.Figure{Name: "out", Op: ">=", Bound: 0.9}, "plain", "now", "out", 10, "datagram", 0.01}
 	f := out.answer(all)
 	if math.Abs(f.Value-0.9) > 1e-9 || f.Judge() != testutil.Pass || f.Rounds != 300 {
 		t.Errorf("out is %+v", f)
@@ -54,11 +54,11 @@ func TestAnswer(t *testing.T) {
 	if got := plain.times[whole][1]; got != 200 {
 		t.Errorf("the parts take %v together, want 200", got)
 	}
-	in := question{testutil.Figure{Name: "in"}, "plain", "now", "in", 10, "datagram"}
+	in := question{testutil.Figure{Name: "in"}, "plain", "now", "in", 10, "datagram", 0}
 	if !settled(all, []question{out, in}) {
-		t.Error("waits for what has no bound")
+		t.Error("waits for what may be as it is")
 	}
-	if in.Op = ">="; settled(all, []question{out, in}) {
+	if in.known = 0.01; settled(all, []question{out, in}) {
 		t.Errorf("does not wait for what scatters by %+v", in.estimate(all))
 	}
 }

@@ -38,7 +38,7 @@ func BenchmarkObserver(b *testing.B) {
 				all = append(all, &contender{name: name, slice: c.slice(b, w, target)})
 			}
 			f := testutil.Figure{Name: "Observer/" + c.name, Says: c.says, Op: ">=", Bound: 0.95}
-			compare(b, all, []question{{f, "alone", "observed", whole, c.units, c.unit}})
+			compare(b, all, []question{{f, "alone", "observed", whole, c.units, c.unit, testutil.HalfWidth}})
 		})
 	}
 }

@@ -20,45 +20,42 @@ const (
 	peersPort   = 5720
 	peersTable  = "100"
 	judgedPeers = 20_000 // the number of sessions that has a bound
-	openFiles   = 1 << 20
-	firstPort   = 1024
-	freePorts   = 60_000
 )
 
-// manySessions compares MN with n sessions to MN with as many correspondents by plain IPv6:
-// a socket for each at both ends, of which each slice takes the next ones of a random order.
-// The datagrams go out to all correspondents of the slice, and back.
+// manySessions compares MN with n sessions to MN with as many correspondents by plain IPv6,
+// of which each slice takes the next ones of a random order: a datagram to each, and back.
 //
 // The correspondents live in one host, CN, which has all their addresses and no Roam; the
 // peer generator at R only answers their control messages. So a slice has Roam's work at one
 // end, out and in, where UDPPackets/settled has it at both.
 func manySessions(b *testing.B, n int) {
 	build(b)
-	must(b, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: openFiles, Max: openFiles}))
 	names, programs := builds()
 	var all []*contender
 	for _, name := range names {
 		w := newNamedWorld(b, name, 1, linkem.Params{})
 		w.gatherPeers(b)
-		session, from := peer, w.at(b)
+		to, from := peer, w.at(b)
+		own := from
 		if programs[name] != nil {
 			w.bin = *programs[name]
 			w.openSessions(b, n)
-			session = func(i int) netip.Addr {
+			to = func(i int) netip.Addr {
 				return roam.ILV{NID: peergen.NID(i), L64: roam.DefaultSessionPrefix}.Addr()
 			}
+			own = roam.ILV{NID: w.nidMN, L64: roam.DefaultSessionPrefix}.Addr()
 			from = roam.ILV{NID: w.nidMN, L64: roam.ILVFromAddr(netMN[0].Addr()).L64}.Addr()
 		}
-		talks := w.conversations(b, n, from, session)
-		warm(b, talks)
-		all = append(all, &contender{name: name, slice: manySlice(talks)})
+		e := w.open(b, n, own, from, to)
+		e.warm(b)
+		all = append(all, &contender{name: name, slice: e.slices()})
 	}
 	f := testutil.Figure{Says: fmt.Sprintf("64-byte datagrams to and from %d correspondents, Roam at one end / plain IPv6", n)}
 	if n == judgedPeers {
 		f.Op, f.Bound = ">=", 0.93
 	}
 	var asked []question
-	for part, units := range map[string]int{"out": slicePackets, "in": slicePackets, whole: 2 * slicePackets} {
+	for part, units := range map[string]int{"out": slicePackets / 2, "in": slicePackets / 2, whole: slicePackets} {
 		f.Name = fmt.Sprintf("UDPPackets/sessions=%d", n)
 		if part != whole {
 			f.Name += "/" + part
@@ -111,115 +108,109 @@ func (w *world) openSessions(b *testing.B, n int) {
 	w.gather(b, c, n)
 }
 
-// conversation is a socket at MN and that of its correspondent at CN.
-type conversation struct{ mn, cn int }
-
-// conversations opens the sockets, in random order; from is MN's address as CN sees it.
-func (w *world) conversations(b *testing.B, n int, from netip.Addr, to func(int) netip.Addr) []conversation {
-	b.Helper()
-	talks := make([]conversation, n)
-	b.Cleanup(func() {
-		for _, t := range talks {
-			unix.Close(t.mn)
-			unix.Close(t.cn)
-		}
-	})
-	order := rand.New(rand.NewPCG(1, 2)).Perm(n)
-	port := func(i int) int { return firstPort + i%freePorts }
-	must(b, w.mn.Do(func() (err error) {
-		for k, i := range order {
-			local := unix.SockaddrInet6{Port: port(i)}
-			if talks[k].mn, err = connected(local, netip.AddrPortFrom(to(i), peersPort)); err != nil {
-				return fmt.Errorf("socket %d: %w", i, err)
-			}
-		}
-		return nil
-	}))
-	must(b, w.cn.Do(func() (err error) {
-		for k, i := range order {
-			local := unix.SockaddrInet6{Addr: peer(i).As16(), Port: peersPort}
-			if talks[k].cn, err = connected(local, netip.AddrPortFrom(from, uint16(port(i)))); err != nil {
-				return fmt.Errorf("socket of correspondent %d: %w", i, err)
-			}
-		}
-		return nil
-	}))
-	return talks
+// ends are the two sockets of all conversations: one of MN, and one of CN that sends from the
+// address of each correspondent. A socket for each would take more files than a process may
+// have open.
+type ends struct {
+	mn, cn int
+	mnAt   unix.SockaddrInet6   // MN, as CN sees it
+	peers  []unix.SockaddrInet6 // the correspondents, as MN sees them, in random order
+	own    [][16]byte           // and as they are
+	in     []byte
 }
 
-func connected(local unix.SockaddrInet6, to netip.AddrPort) (int, error) {
+// open opens the sockets; own and to are the addresses of MN and a correspondent as MN's
+// applications see them. MN's socket is bound, or plain IPv6 would choose among more sources.
+func (w *world) open(b *testing.B, n int, own, mnAt netip.Addr, to func(int) netip.Addr) *ends {
+	b.Helper()
+	e := &ends{mnAt: unix.SockaddrInet6{Addr: mnAt.As16(), Port: peersPort + 1}, in: make([]byte, 2*packetSize)}
+	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
+		e.peers = append(e.peers, unix.SockaddrInet6{Addr: to(i).As16(), Port: peersPort})
+		e.own = append(e.own, peer(i).As16())
+	}
+	must(b, w.mn.Do(func() (err error) { e.mn, err = bound(own, peersPort+1); return err }))
+	b.Cleanup(func() { unix.Close(e.mn) })
+	must(b, w.cn.Do(func() (err error) { e.cn, err = bound(netip.IPv6Unspecified(), peersPort); return err }))
+	b.Cleanup(func() { unix.Close(e.cn) })
+	must(b, unix.SetsockoptInt(e.cn, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+	return e
+}
+
+func bound(at netip.Addr, port int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err == nil {
-		err = unix.Bind(fd, &local)
-	}
 	if err == nil {
-		err = unix.Connect(fd, &unix.SockaddrInet6{Addr: to.Addr().As16(), Port: int(to.Port())})
+		err = unix.Bind(fd, &unix.SockaddrInet6{Addr: at.As16(), Port: port})
 	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, err
+	return fd, err
+}
+
+// out has MN send a datagram to a correspondent, back a correspondent to MN.
+func (e *ends) out(i int) error {
+	if err := unix.Sendto(e.mn, e.in[:packetSize], 0, &e.peers[i]); err != nil {
+		return fmt.Errorf("send: %w", err)
 	}
-	return fd, nil
+	return nil
+}
+
+func (e *ends) back(i int) error {
+	oob := unix.PktInfo6(&unix.Inet6Pktinfo{Addr: e.own[i]})
+	if _, err := unix.SendmsgN(e.cn, e.in[:packetSize], oob, &e.mnAt, 0); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	return nil
 }
 
 // warm has every conversation go both ways once: the first packets of a session bear a
 // nonce, which CN refuses, so they are retransmitted until they arrive.
-func warm(b *testing.B, talks []conversation) {
+func (e *ends) warm(b *testing.B) {
 	b.Helper()
-	data := make([]byte, packetSize)
-	for i, t := range talks {
-		both := func() bool { return pass(t.cn, t.mn, data) == nil && pass(t.mn, t.cn, data) == nil }
+	arrives := func(fd int) bool {
+		_, _, err := unix.Recvfrom(fd, e.in, unix.MSG_DONTWAIT)
+		return err == nil
+	}
+	for i := range e.peers {
+		both := func() bool { return e.back(i) == nil && arrives(e.mn) && e.out(i) == nil && arrives(e.cn) }
 		if !testutil.Wait(within, both) {
 			b.Fatalf("conversation %d: nothing arrives", i)
 		}
 	}
-}
-
-// pass sends a datagram from one socket to the other.
-func pass(from, to int, data []byte) error {
-	if _, err := unix.Write(from, data); err != nil {
-		return err
+	for arrives(e.mn) || arrives(e.cn) { // what came late
 	}
-	in := make([]byte, 2*packetSize)
-	_, _, err := unix.Recvfrom(to, in, unix.MSG_DONTWAIT)
-	return err
 }
 
 // lag is by how many conversations the way back is behind the way out, so that it meets
 // caches that know nothing of them, and the data plane no silence.
 const lag = 10_000
 
-// manySlice has conversations go out, and earlier ones back.
-func manySlice(talks []conversation) func(*stopwatch) error {
-	data, in, next := make([]byte, packetSize), make([]byte, 2*packetSize), 0
-	n := len(talks)
+// slices has conversations go out, and earlier ones back.
+func (e *ends) slices() func(*stopwatch) error {
+	n, next := len(e.peers), 0
 	return func(s *stopwatch) error {
 		first := next
-		next = (next + slicePackets) % n
-		for i := range slicePackets {
-			if err := carry(talks[(first+i)%n].mn, talks[(first+i)%n].cn, data, in); err != nil {
-				return fmt.Errorf("out, conversation %d: %w", (first+i)%n, err)
-			}
+		next = (next + slicePackets/2) % n
+		if err := e.exchange(e.out, e.cn, first); err != nil {
+			return fmt.Errorf("out: %w", err)
 		}
 		s.lap("out")
-		first += n - min(lag, n/2)
-		for i := range slicePackets {
-			if err := carry(talks[(first+i)%n].cn, talks[(first+i)%n].mn, data, in); err != nil {
-				return fmt.Errorf("in, conversation %d: %w", (first+i)%n, err)
-			}
+		if err := e.exchange(e.back, e.mn, first+n-min(lag, n/2)); err != nil {
+			return fmt.Errorf("in: %w", err)
 		}
 		s.lap("in")
 		return nil
 	}
 }
 
-// carry sends a datagram and receives it.
-func carry(from, to int, data, in []byte) error {
-	if _, err := unix.Write(from, data); err != nil {
-		return fmt.Errorf("send: %w", err)
+// exchange sends half a slice of datagrams, and receives each.
+func (e *ends) exchange(send func(i int) error, to int, first int) error {
+	for k := range slicePackets / 2 {
+		i := (first + k) % len(e.peers)
+		err := send(i)
+		if err == nil {
+			err = receive(to, e.in)
+		}
+		if err != nil {
+			return fmt.Errorf("conversation %d: %w", i, err)
+		}
 	}
-	return receive(to, in)
+	return nil
 }

@@ -42,7 +42,7 @@ func BenchmarkUDPPackets(b *testing.B) {
 				w := newNamedWorld(b, "itself", 1, linkem.Params{})
 				all = append(all, &contender{name: "itself", slice: udpSlice(b, w, roam.ILVFromAddr(w.cnPlain))})
 				itself := testutil.Figure{Name: f.Name + " (itself)", Says: "plain IPv6 / plain IPv6 on other hosts"}
-				asked = append(asked, question{itself, "plain", "itself", whole, slicePackets, "datagram"})
+				asked = append(asked, question{itself, "plain", "itself", whole, slicePackets, "datagram", 0})
 			}
 			compare(b, all, asked)
 			if c.name == "settled" {
