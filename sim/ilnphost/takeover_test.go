@@ -471,7 +471,7 @@ func TestTakeOver(t *testing.T) {
 		seeds = append(seeds, seed)
 	}
 	if first == 1 {
-		seeds = append(seeds, 11319, 11332, 11580, 30231, 31362, 33938, 101388)
+		seeds = append(seeds, 11319, 11332, 11580, 30231, 30242, 31362, 31367, 33938, 101388, 101948)
 	}
 	for _, seed := range seeds {
 		s := newSiege(seed)
