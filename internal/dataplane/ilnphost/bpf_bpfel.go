@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 22
+	bpfAbiNumberABI bpfAbiNumber = 23
 )
 
 type bpfAddr struct {
