@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"slices"
 	"time"
 
 	"roam"
@@ -37,7 +38,7 @@ const (
 // core has sent there, as on the wire, from the IPv6 header.
 type account struct {
 	rxBytes, rxPackets int
-	ofSessions         struct{ bytes, packets int } // besides: what the programs have counted of sessions
+	ofSessions         []counted // besides: what the programs count of sessions
 	txBytes, txPackets int
 	given              bucket // of packets to an address that people named
 	since              time.Time
@@ -46,7 +47,45 @@ type account struct {
 
 // came returns what has come from an address in all.
 func (a *account) came() (bytes, packets int) {
-	return a.rxBytes + a.ofSessions.bytes, a.rxPackets + a.ofSessions.packets
+	bytes, packets = a.rxBytes, a.rxPackets
+	for _, c := range a.ofSessions {
+		bytes, packets = bytes+c.bytes, packets+c.packets
+	}
+	return bytes, packets
+}
+
+// counted is what the programs have counted of a session at an address, since they began
+// to count anew: they do so after countedFor.
+type counted struct {
+	key            SessionKey
+	since          time.Time // of the first report
+	bytes, packets int
+}
+
+const (
+	countedFor = 5 * time.Second // ALLOWANCE_AFRESH of the programs
+	maxCounted = 4               // sessions at one address
+)
+
+// countOf returns the present count of a session. Once that is over, it adds to what came
+// before. It returns nil if too many other sessions count at this address.
+func (a *account) countOf(now time.Time, key SessionKey) *counted {
+	i := slices.IndexFunc(a.ofSessions, func(c counted) bool { return c.key == key })
+	isOver := func(c counted) bool { return now.Sub(c.since) >= countedFor }
+	if i < 0 && len(a.ofSessions) >= maxCounted {
+		i = slices.IndexFunc(a.ofSessions, isOver)
+	}
+	switch {
+	case i < 0 && len(a.ofSessions) >= maxCounted:
+		return nil
+	case i < 0:
+		a.ofSessions, i = append(a.ofSessions, counted{key: key, since: now}), len(a.ofSessions)
+	case isOver(a.ofSessions[i]):
+		c := a.ofSessions[i]
+		a.rxBytes, a.rxPackets = a.rxBytes+c.bytes, a.rxPackets+c.packets
+		a.ofSessions[i] = counted{key: key, since: now}
+	}
+	return &a.ofSessions[i]
 }
 
 // accounts are those of all addresses that are not validated, the oldest first. A further
@@ -81,12 +120,13 @@ func (as *accounts) received(now time.Time, at roam.ILV, bytes, packets int) {
 	a.rxBytes, a.rxPackets = a.rxBytes+bytes, a.rxPackets+packets
 }
 
-// receivedInAll is received for counts of a session since the beginning. They add to
-// what came before there was one: else whoever forges an address in time could keep
-// its owner from being asked there.
-func (as *accounts) receivedInAll(now time.Time, at roam.ILV, bytes, packets int) {
-	t := &as.of(now, at).ofSessions
-	t.bytes, t.packets = max(t.bytes, bytes), max(t.packets, packets)
+// receivedInAll is received for counts of a session since the programs began to count.
+// They add to what came before: else a node that forges an address in time could keep its
+// owner from being probed there, and so could the owner's last visit to that network.
+func (as *accounts) receivedInAll(now time.Time, key SessionKey, at roam.ILV, bytes, packets int) {
+	if c := as.of(now, at).countOf(now, key); c != nil {
+		c.bytes, c.packets = max(c.bytes, bytes), max(c.packets, packets)
+	}
 }
 
 // allows reports whether so many bytes may go to an address now, and counts them if so.

@@ -39,6 +39,60 @@ func TestForgedPastDoesNotSilenceQuestions(t *testing.T) {
 	}
 }
 
+// TestReturnToAnUnvalidatedLocator: a peer that visits a network twice is probed there the
+// second time as well: the packets of the first visit and those of the second one add up.
+// Reports of one visit do not, nor do those of more sessions than are counted.
+func TestReturnToAnUnvalidatedLocator(t *testing.T) {
+	var as accounts
+	now, there := epoch, roam.ILV{NID: peerNID, L64: netQ}
+	want := func(when string, packets int) {
+		t.Helper()
+		if bytes, got := as.of(now, there).came(); got != packets || bytes != 100*packets {
+			t.Errorf("%s: %d bytes in %d packets, want %d", when, bytes, got, packets)
+		}
+	}
+	for n := 1; n <= 8; n *= 2 {
+		as.receivedInAll(now, theKey, there, 100*n, n)
+	}
+	as.receivedInAll(now, theKey, there, 100, 1)
+	want("the first visit", 8)
+	now = now.Add(countedFor)
+	as.receivedInAll(now, theKey, there, 100, 1)
+	as.receivedInAll(now, theKey, there, 200, 2)
+	want("the second visit", 10)
+	for i := range roam.NID(2 * maxCounted) {
+		as.receivedInAll(now, SessionKey{ownNID, peerNID + 1 + i}, there, 100, 1)
+	}
+	want("other sessions", 10+maxCounted-1)
+	now = now.Add(countedFor)
+	as.receivedInAll(now, SessionKey{ownNID, peerNID + 100}, there, 100, 1)
+	want("another one, later", 10+maxCounted)
+}
+
+// TestAcknowledgementsCountAsProbes: updates that list other locators draw, to these, no
+// more packets in a second than probes may go there, acknowledgements included.
+func TestAcknowledgementsCountAsProbes(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.open(netP)
+	b.answerProbes()
+	b.pass(time.Minute)
+	b.forget()
+	for i := range 40 {
+		b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ+roam.L64(i)<<16, 10, 60))))
+		b.pass(20 * time.Millisecond)
+	}
+	n := 0
+	for _, s := range b.sent {
+		if b.parse(s).Dst.L64 != netP {
+			n++
+		}
+	}
+	if n > 2*probesPerSession || n == 0 {
+		t.Errorf("%d packets to locators that only updates listed, at most %d a second", n, 2*probesPerSession)
+	}
+}
+
 // TestUpdateOfAnotherNodeCountsOnce: of two nodes that showed one nonce the one that was
 // validated has another now. A Locator Update with the first nonce, acknowledged when it
 // came, is not taken once more when that one has its session.

@@ -63,7 +63,7 @@ func (ps *pendingPeers) openElsewhere(now time.Time, s *session, o Observation) 
 	if !ok {
 		return
 	}
-	ps.accounts.receivedInAll(now, o.Remote, o.Bytes, 1)
+	ps.accounts.receivedInAll(now, s.key, o.Remote, o.Bytes, 1)
 	k := &pendingPeer{key: key, alias: s.nids(), at: o.Local, own: n, nonce: o.Nonce, since: now, encap: o.Encapsulated}
 	ps.add(k)
 	ps.probeInTurn(now, k)

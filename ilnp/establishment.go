@@ -41,7 +41,7 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 	case o.Trigger == SeenMiss:
 		c.handleMiss(now, o.Key)
 	case o.Trigger == SeenMore:
-		c.accounts.receivedInAll(now, o.Remote, o.Bytes, o.Packets)
+		c.accounts.receivedInAll(now, o.Key, o.Remote, o.Bytes, o.Packets)
 	case o.Trigger == SeenPending, o.Trigger == SeenOtherNonce:
 		c.handlePending(now, o)
 	case o.Trigger == SeenAcked:
@@ -262,7 +262,7 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 		c.doubtPresence(now, o)
 		return
 	}
-	c.accounts.receivedInAll(now, o.Remote, o.Bytes, 1) // the data plane counts what comes of a session
+	c.accounts.receivedInAll(now, s.key, o.Remote, o.Bytes, 1) // the data plane counts what comes of a session
 	s.lastRx, s.lastNonceRx = now, now
 	// One that it announced has the preference that it gave it; one that it has withdrawn
 	// a late packet may come from, and whoever goes back there says so by an update.

@@ -21,7 +21,7 @@ func (c *liveness) monitor(now time.Time, s *session) {
 	if last {
 		choice, every = true, 0
 	}
-	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || now.Sub(later(s.lastTx, s.started)) > monitorEvery {
+	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || !last && now.Sub(later(s.lastTx, s.started)) > monitorEvery {
 		return
 	}
 	if last {
@@ -32,13 +32,16 @@ func (c *liveness) monitor(now time.Time, s *session) {
 	c.settleRound(now, s)
 }
 
-// spokeLast reports whether this host has fallen silent since it told the correspondent
-// where it is. If the answer to that one's probe was lost, all that it may send here
-// before it is answered is spent: only what comes from here gives it more. The programs
-// tell of its second and fourth packet, so one more is not enough.
+// spokeLast reports whether this host has fallen silent since it announced its locators to
+// the correspondent, or shortly before. If the answer to the correspondent's probe was
+// lost, all that it may send here before an answer is spent: only packets from here give
+// it more, also where a program here only answers or receives. The programs report its
+// second and fourth packet, so one more is not enough.
 func (s *session) spokeLast(now time.Time) bool {
 	const still, times = time.Second, 3
-	return s.update.state == acknowledged && s.update.asked < times && s.lastTx.After(s.update.first) && now.Sub(s.lastTx) >= still
+	recent := now.Sub(s.update.first) <= monitorEvery && s.update.first.Sub(s.used) <= monitorEvery
+	return s.update.state == acknowledged && s.update.asked < times && now.Sub(s.lastTx) >= still &&
+		(s.lastTx.After(s.update.first) && now.Sub(s.lastTx) <= monitorEvery || recent && now.Sub(s.update.first) >= still)
 }
 
 // hasOther reports whether the correspondent has a locator that is not sent to. It may

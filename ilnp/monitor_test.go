@@ -56,3 +56,37 @@ func TestWhoSpokeLastSpeaksAgain(t *testing.T) {
 		t.Errorf("%d probes from where it has moved to, want three", n)
 	}
 }
+
+// TestWhoOnlyAnswersSpeaksAgain: so does a host that has sent nothing since, but has
+// exchanged packets shortly before it moved. One that was idle does not.
+func TestWhoOnlyAnswersSpeaksAgain(t *testing.T) {
+	for _, c := range []struct {
+		idle time.Duration
+		want int
+	}{{2 * time.Second, 3}, {time.Minute, 0}} {
+		b := newBench(t)
+		b.prefix(1, netA, roam.Infinite)
+		b.open(netP)
+		b.answerProbes()
+		b.pass(time.Minute)
+		last := []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}}
+		b.HandleActivity(b.now, last)
+		b.pass(c.idle)
+		b.prefix(1, netB, roam.Infinite)
+		b.withdraw(1, netA)
+		b.acknowledgeLast()
+		b.acknowledgeLast()
+		b.pass(100 * time.Millisecond)
+		b.forget()
+		for range 20 {
+			b.pass(time.Second)
+			b.HandleActivity(b.now, last)
+			b.drain()
+			b.now = b.now.Add(20 * time.Millisecond)
+			b.answerProbesTo(netP, peerNonce)
+		}
+		if n := len(b.probesSent()); n != c.want {
+			t.Errorf("idle for %v: %d probes from where it has moved to, want %d", c.idle, n, c.want)
+		}
+	}
+}

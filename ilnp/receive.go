@@ -95,7 +95,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	if r := s.remotes.find(p.Src.L64); !s.earlyCounted && (r == nil || !r.validated) {
-		c.accounts.receivedInAll(now, p.Src, len(packet), 1) // more the data plane counts
+		c.accounts.receivedInAll(now, s.key, p.Src, len(packet), 1) // more the data plane counts
 	}
 	s.toldInUDP = s.toldInUDP || p.Encapsulated
 	// In this order: once acknowledged, nothing more is sent to a locator that was
@@ -165,7 +165,8 @@ func (c *updates) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet
 	}
 	for _, remote := range unique([]roam.L64{to.L64, p.Src.L64}) {
 		path := Path{Local: from, Remote: remote}
-		if b, ok := c.buildUpdate(path, s, lu.Ack(), p.OverNIDs); ok && c.transmitControl(now, s, path, b, p.Encapsulated) {
+		b, ok := c.buildUpdate(path, s, lu.Ack(), p.OverNIDs)
+		if ok && c.transmitAsProbe(now, s, path, b, p.Encapsulated, remote != p.Src.L64) {
 			return
 		}
 	}

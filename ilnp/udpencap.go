@@ -179,13 +179,19 @@ func labelOf(t token) uint32 { return binary.BigEndian.Uint32(t[:])>>12 | 1 }
 // UDP if it fits into any link: the programs look into whole datagrams only. It
 // reports whether so much may go there now.
 func (c *sender) transmitControl(now time.Time, s *session, p Path, packet []byte, encap bool) bool {
+	return c.transmitAsProbe(now, s, p, packet, encap, false)
+}
+
+// transmitAsProbe is transmitControl. With probe the packet counts as a probe: it goes to
+// a locator from which nothing need have come.
+func (c *sender) transmitAsProbe(now time.Time, s *session, p Path, packet []byte, encap, probe bool) bool {
 	const most = 1280 - 8
 	if encap && len(packet) <= most {
 		if b, err := ilnpwire.Encapsulate(packet, c.cfg.UDPPort); err == nil {
 			packet = b
 		}
 	}
-	if !c.accounts.mayReach(now, s, p.Remote, c.listedAt(s, p.Remote), len(packet), false) {
+	if !c.accounts.mayReach(now, s, p.Remote, c.listedAt(s, p.Remote), len(packet), probe) {
 		return false
 	}
 	c.emit(Transmit{Link: p.Local.Link, Packet: packet})

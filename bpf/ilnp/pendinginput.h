@@ -132,7 +132,10 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 		note_answered(in, about->bytes);
 		verdict = answer_echo(skb, in, &about->own_nonce);
 	}
-	if (verdict < 0 && how & WAITS)
+	/* The stack would answer over a session of plain IPv6 without a nonce, which proves
+	 * nothing: its correspondent could not have its session back.
+	 */
+	if (verdict < 0 && (how & WAITS || (p && p->flags & ENTRY_PLAIN && is_probe(skb, in))))
 		return hold(skb, in, p, about, how);
 	if (how & IS_KNOWN || !is_untold())
 		tell(&unvalidated, skb, p ? EV_OTHER_NONCE : EV_PENDING, about);

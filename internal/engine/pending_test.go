@@ -89,6 +89,24 @@ func TestHeldProbeIsAnswered(t *testing.T) {
 	}
 }
 
+// TestHeldProbeFromASecondLink: while a pending peer is about to be validated where it was
+// first seen, its probe from another link waits, as the answer would have another nonce.
+func TestHeldProbeFromASecondLink(t *testing.T) {
+	e, o := withSession(t, ilnp.Established)
+	e.core.AddPeer(time.Now(), ilnp.Peer{NID: peerNID, Anywhere: true})
+	for i, from := range []roam.ILV{them, {NID: peerNID, L64: there + 1}} {
+		packet := built(t)(ilnpwire.BuildEcho(from, us, wrongNonce, true, 3, 4, make([]byte, 16)))
+		e.handlePlane(time.Now(), dataplane.Event{
+			Kind: dataplane.PendingPeer, Link: 7, Local: us, Remote: from, Nonce: wrongNonce, Key: sessionKey,
+			OwnNonce: ilnp.Nonce{Len: 4, Bytes: [12]byte{byte(i + 1)}}, Packet: packet, Bytes: len(packet),
+		})
+		held := len(e.pending.Take(ilnp.Pending{Local: ourNID, Remote: from, Nonce: wrongNonce}))
+		if len(o.sent) != 1 || held != i {
+			t.Errorf("link %d: %d answers, %d held", i+1, len(o.sent), held)
+		}
+	}
+}
+
 // forgetful notes which pending peers the data plane has forgotten, and what was delivered
 // by then.
 type forgetful struct {

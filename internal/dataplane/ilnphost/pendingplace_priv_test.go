@@ -92,3 +92,25 @@ func TestPendingWhereRecordsList(t *testing.T) {
 		t.Errorf("verdict %d, answered %+v", v, p)
 	}
 }
+
+// TestProbeOfAPlainSession: a probe with a nonce goes to the daemon, which answers it with
+// ours, where the program cannot; the stack would answer without a nonce. What is no probe
+// is the stack's.
+func TestProbeOfAPlainSession(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	e := entryFor(there)
+	e.State, e.RemoteNonce = ilnp.Plain, ilnp.Nonce{}
+	r.upsert(e)
+	from := at(there, e.RemoteNID)
+	echo := func(data int) []byte {
+		return mustPacket(t)(ilnpwire.BuildEcho(from, at(here, ours), longNonce, true, 9, 7, make([]byte, data)))
+	}
+	if ev := r.held("a probe with a longer nonce", echo(16), OtherNonce); ev.OwnNonce != e.LocalNonce {
+		t.Errorf("would be answered with %x, not %x", ev.OwnNonce.Value(), e.LocalNonce.Value())
+	}
+	if v, _ := r.ingress(echo(56)); v != passOn {
+		t.Errorf("verdict %d on a longer echo request", v)
+	}
+	r.wantKinds("a longer echo request", OtherNonce)
+}

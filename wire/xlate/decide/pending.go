@@ -262,7 +262,7 @@ func (t *step) receivePendingMessage(p *Session, about Event, known, waits, else
 		}
 		v, done = t.answerEcho(about.OwnNonce)
 	}
-	if waits && !done {
+	if !done && (waits || p != nil && p.is(Plain) && t.isProbe()) {
 		return t.hold(p, about, known)
 	}
 	if known || !t.isUntold() {
