@@ -119,6 +119,7 @@ func TestKinds(t *testing.T) {
 			p.phase("the link appears", 0, func() { cut = k.add(w, l); w.uses(k.ifname, l) })
 			p.phase("it is disabled", 0, func() { w.mn.roam("locator", "disable", k.ifname); w.uses("net1", numbered(1)) })
 			p.phase("it is enabled", 0, func() { w.mn.roam("locator", "enable", k.ifname); w.uses(k.ifname, l) })
+			p.phase("it stays in use", 0, p.settled)
 			p.phase("it vanishes", vanished, func() { cut(); w.uses("net1", numbered(1)) })
 			p.end()
 			w.has(map[string]string{at("net1", numbered(1)): "active"})

@@ -3,6 +3,8 @@ package links
 import (
 	"bufio"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -112,34 +114,57 @@ func addressWithoutDaemon(w *world) {
 
 // ownAddress changes that of the mobile host: frames have to come from it.
 func ownAddress(w *world) {
-	p := w.trip()
-	p.settled()
-	w.announceOwn()
-	p.phase("the change", time.Second, func() { w.ip(w.mn.Host, "link set net1 address 02:00:00:00:04:01") })
-	p.phase("after it", 0, func() { p.settled() })
-	p.end()
-	if n := w.strange("tonet1", "02:00:00:00:04:01"); n != "" {
-		w.t.Errorf("the router has the mobile host at %s", n)
-	}
-}
-
-func (w *world) announceOwn() {
-	w.t.Helper()
+	const mac = "02:00:00:00:04:01"
+	testutil.Need(w.t, "tcpdump")
 	if err := w.mn.Host.Sysctl("net.ipv6.conf.net1.ndisc_notify", "1"); err != nil {
 		w.t.Fatal(err)
 	}
+	before := w.hardware("net1")
+	p := w.trip()
+	p.settled()
+	p.phase("the change", time.Second, func() { w.ip(w.mn.Host, "link set net1 address "+mac) })
+	p.phase("after it", 0, func() {
+		old, fresh := p.framesFrom(before, "tonet1"), p.framesFrom(mac, "tonet1")
+		p.settled()
+		if n, m := old(), fresh(); n != 0 || m == 0 {
+			w.t.Errorf("datagrams come in %d bytes of frames from the old hardware address, %d from the new one", n, m)
+		}
+	})
+	p.end()
 }
 
-// strange returns an entry of the router's neighbours on an interface with another
-// hardware address that is in use.
-func (w *world) strange(there, mac string) string {
-	out, _ := w.tryIP(w.r, "-6 neigh show dev "+there+" nud reachable")
-	for line := range strings.Lines(out) {
-		if !strings.Contains(line, "lladdr "+mac+" ") {
-			return line
-		}
+// hardware returns the hardware address of a link of the mobile host.
+func (w *world) hardware(link string) string {
+	w.t.Helper()
+	out, err := w.tryIP(w.mn.Host, "-o link show dev "+link)
+	_, after, _ := strings.Cut(out, "link/ether ")
+	mac, _, found := strings.Cut(after, " ")
+	if err != nil || !found {
+		w.t.Fatalf("hardware address of %s: %v: %s", link, err, out)
 	}
-	return ""
+	return mac
+}
+
+// framesFrom captures what arrives at an interface of the router in frames from a hardware
+// address; the result ends that, and returns the bytes.
+func (p *trip) framesFrom(mac, there string) (end func() int64) {
+	t := p.w.t
+	t.Helper()
+	file := filepath.Join(p.w.dir, strings.ReplaceAll(mac, ":", "-")+".pcap")
+	c, err := p.w.r.Capture(p.w.top.Context(), there, file, 64, "udp and ether src "+mac)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = 24 // pcap-savefile(5)
+	return func() int64 {
+		t.Helper()
+		dropped, err := c.Stop()
+		info, statErr := os.Stat(file)
+		if err != nil || statErr != nil || dropped > 0 {
+			t.Fatalf("capture: %v, %v, %d dropped", err, statErr, dropped)
+		}
+		return info.Size() - header
+	}
 }
 
 // solicitations is how many Neighbour Solicitations the mobile host has sent.
@@ -172,12 +197,10 @@ func (w *world) hasty(link string) {
 // solicits: answers to it would have the kernel check its neighbour as well.
 func (w *world) fixes(link string, l roam.L64) {
 	w.t.Helper()
-	out, err := w.tryIP(w.mn.Host, "-o link show dev "+link)
-	_, after, _ := strings.Cut(out, "link/ether ")
-	mac, _, found := strings.Cut(after, " ")
-	own, llErr := w.mn.LinkLocal(link)
-	if err != nil || llErr != nil || !found {
-		w.t.Fatalf("addresses of %s: %v, %v: %s", link, err, llErr, out)
+	mac := w.hardware(link)
+	own, err := w.mn.LinkLocal(link)
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	for _, a := range []string{own.String(), roam.ILV{L64: l, NID: mnNID}.Addr().String()} {
 		w.ip(w.r, "neigh replace "+a+" lladdr "+mac+" dev to"+link+" nud permanent")
