@@ -123,7 +123,7 @@ __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, str
 		e->epoch = epoch;
 		e->encap = e->cuts = 0;
 		e->rule = RULE_NOT_FOUND;
-		e->since = bpf_ktime_get_coarse_ns();
+		e->since = coarse_ns();
 	}
 	if (!same_place) {
 		e->syn_ack = 0;
@@ -177,7 +177,7 @@ static __always_inline int is_right_behind(struct __sk_buff *skb, const struct i
 		return 0;
 	if (bpf_map_lookup_elem(&plain_nodes, key))
 		return 0;
-	if (bpf_ktime_get_coarse_ns() - e->since < FRESH)
+	if (coarse_ns() - e->since < FRESH)
 		return !is_datagram || in->c.fragment != WHOLE || !real_datagram_of(skb, in->l3);
 	bpf_map_update_elem(&plain_nodes, key, &one, BPF_ANY);
 	return 0;

@@ -421,6 +421,7 @@ const (
 	bpfMapSessionLives        = "session_lives"
 	bpfMapSessions            = "sessions"
 	bpfMapSources             = "sources"
+	bpfMapTickZero            = "tick_zero"
 	bpfMapUnvalidated         = "unvalidated"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
@@ -438,6 +439,7 @@ const (
 	bpfVarSilenceAgain        = "silence_again"
 	bpfVarSummedAt            = "summed_at"
 	bpfVarSummedShift         = "summed_shift"
+	bpfVarTickNs              = "tick_ns"
 	bpfVarUnusedEvent         = "unused_event"
 )
 
@@ -515,6 +517,7 @@ type bpfMapSpecs struct {
 	SessionLives  *ebpf.MapSpec `ebpf:"session_lives"`
 	Sessions      *ebpf.MapSpec `ebpf:"sessions"`
 	Sources       *ebpf.MapSpec `ebpf:"sources"`
+	TickZero      *ebpf.MapSpec `ebpf:"tick_zero"`
 	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
 	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent        *ebpf.MapSpec `ebpf:"urgent"`
@@ -532,6 +535,7 @@ type bpfVariableSpecs struct {
 	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
 	SummedAt     *ebpf.VariableSpec `ebpf:"summed_at"`
 	SummedShift  *ebpf.VariableSpec `ebpf:"summed_shift"`
+	TickNs       *ebpf.VariableSpec `ebpf:"tick_ns"`
 	UnusedEvent  *ebpf.VariableSpec `ebpf:"unused_event"`
 }
 
@@ -575,6 +579,7 @@ type bpfMaps struct {
 	SessionLives  *ebpf.Map `ebpf:"session_lives"`
 	Sessions      *ebpf.Map `ebpf:"sessions"`
 	Sources       *ebpf.Map `ebpf:"sources"`
+	TickZero      *ebpf.Map `ebpf:"tick_zero"`
 	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
 	Uplinks       *ebpf.Map `ebpf:"uplinks"`
 	Urgent        *ebpf.Map `ebpf:"urgent"`
@@ -602,6 +607,7 @@ func (m *bpfMaps) Close() error {
 		m.SessionLives,
 		m.Sessions,
 		m.Sources,
+		m.TickZero,
 		m.Unvalidated,
 		m.Uplinks,
 		m.Urgent,
@@ -620,6 +626,7 @@ type bpfVariables struct {
 	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`
 	SummedAt     *ebpf.Variable `ebpf:"summed_at"`
 	SummedShift  *ebpf.Variable `ebpf:"summed_shift"`
+	TickNs       *ebpf.Variable `ebpf:"tick_ns"`
 	UnusedEvent  *ebpf.Variable `ebpf:"unused_event"`
 }
 
