@@ -30,7 +30,7 @@ static __always_inline struct allowance *allowance_of(const struct session_entry
 {
 	struct allowance_key k = allowance_key_of(p, l64);
 	struct allowance *t = bpf_map_lookup_elem(&allowances, &k);
-	struct allowance fresh = { .since = bpf_ktime_get_coarse_ns() };
+	struct allowance fresh = { .since = coarse_ns() };
 
 	if (t && (given || fresh.since - t->since < ALLOWANCE_AFRESH))
 		return t;
@@ -80,7 +80,7 @@ static __always_inline int allowance_permits(const struct session_entry *p, cons
 
 	if (!t)
 		return 1; /* no memory: a packet too many is better than a lost session */
-	elapsed = bpf_ktime_get_coarse_ns() - t->since;
+	elapsed = coarse_ns() - t->since;
 	if (given && t->tx_packets < ALLOWANCE_PACKETS + elapsed / ALLOWANCE_EACH)
 		goto allowed;
 	if (t->tx_bytes + len <= ALLOWANCE_FACTOR * t->rx_bytes &&

@@ -177,7 +177,7 @@ __noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, s
 
 	if (!p || !l || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
 		return 0;
-	since = (__u32)(bpf_ktime_get_coarse_ns() / 1000000) - l->copy_sent;
+	since = (__u32)(coarse_ns() / 1000000) - l->copy_sent;
 	within = p->grace / 1000000;
 	if (within < COPY_ANSWER_IN)
 		within = COPY_ANSWER_IN;

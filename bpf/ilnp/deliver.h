@@ -31,7 +31,7 @@ static __always_inline int refuse(struct inbound *in, __u32 reason)
 /* Keeps what a refused packet is like, for one packet a second and reason. */
 __noinline int note_refusal(struct __sk_buff *skb, const struct inbound *in)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = coarse_ns();
 	struct refusal *r;
 	__u32 reason;
 

@@ -84,7 +84,7 @@ static __always_inline int is_queued(const struct bpf_tcp_sock *tp)
  */
 static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __be32 seq)
 {
-	__u32 now = tick(bpf_ktime_get_coarse_ns());
+	__u32 now = tick(coarse_ns());
 	struct bpf_sock *sk = skb->sk;
 	struct bpf_tcp_sock *tp;
 

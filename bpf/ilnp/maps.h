@@ -8,6 +8,7 @@
 #include "pendingtypes.h"
 #include "records.h"
 #include "../lib/abi.h"
+#include "../lib/clock.h"
 
 struct {
 	/* Who are we? */

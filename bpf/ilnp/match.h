@@ -66,7 +66,7 @@ __noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, s
 static __always_inline void note_heard(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
 				       const struct inbound *in, int known)
 {
-	l->last_rx = bpf_ktime_get_coarse_ns();
+	l->last_rx = coarse_ns();
 	note_return(l, l->last_rx);
 	l->unanswered_tx = 0;
 	__sync_fetch_and_add(&l->rx_packets, 1);
@@ -164,7 +164,7 @@ static __always_inline enum match match_of(struct __sk_buff *skb, const struct s
 	}
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
-	l->last_nonce_rx = bpf_ktime_get_coarse_ns();
+	l->last_nonce_rx = coarse_ns();
 	if (!known && p->flags & ENTRY_UNCONFIRMED) {
 		if (has_share(l, 0))
 			tell_of(skb, in, p, EV_LOCATOR, 0);

@@ -137,7 +137,7 @@ __noinline int note_discovery(struct __sk_buff *skb, __u32 l3)
 
 	if (!at || !read_hardware_address(skb, at, d.mac))
 		return 0;
-	now = bpf_ktime_get_coarse_ns();
+	now = coarse_ns();
 	for (__u32 i = 0; i < MAX_UPLINKS; i++)
 		note_change(i, &d, now);
 	return 0;

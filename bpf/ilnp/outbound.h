@@ -177,7 +177,7 @@ static __always_inline int is_spread(const struct session_entry *p, const struct
 static __always_inline int send_in_session(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c, __u8 next)
 {
 	struct session_live *l = live_of(p);
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = coarse_ns();
 	struct outbound o = {};
 	struct uplink *u;
 	__u32 index;

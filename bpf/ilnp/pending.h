@@ -118,7 +118,7 @@ __noinline int is_given(const struct inbound *in)
  */
 __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e, __u32 epoch)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = coarse_ns();
 	int there, known, here, same_place, given;
 
 	if (!in || !e)
@@ -198,7 +198,7 @@ static __always_inline int is_right_behind(struct __sk_buff *skb, const struct i
 		return 0;
 	if (bpf_map_lookup_elem(&plain_nodes, key))
 		return 0;
-	if (bpf_ktime_get_coarse_ns() - e->since < FRESH)
+	if (coarse_ns() - e->since < FRESH)
 		return !is_datagram || in->c.fragment != WHOLE || !real_datagram_of(skb, in->l3);
 	bpf_map_update_elem(&plain_nodes, key, &one, BPF_ANY);
 	return 0;

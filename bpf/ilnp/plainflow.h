@@ -69,7 +69,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	if (csum_adjust(skb, c->at, IPPROTO_TCP, o.csum_diff) || write_addresses(skb, ETH_LEN, o.ends))
 		return drop(DROP_KERNEL_HELPER);
 	/* Silence on it does not concern the session, whose packets take other paths. */
-	l->last_tx = bpf_ktime_get_coarse_ns();
+	l->last_tx = coarse_ns();
 	__sync_fetch_and_add(&l->tx_packets, 1);
 	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
 	count(TX_PLAIN);

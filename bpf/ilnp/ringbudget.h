@@ -17,7 +17,7 @@
  */
 static __always_inline int take_share(__u64 *full, __u32 len)
 {
-	__u64 now = bpf_ktime_get_coarse_ns(), until = *full > now ? *full : now;
+	__u64 now = coarse_ns(), until = *full > now ? *full : now;
 
 	if (until - now > (SHARE_BURST - 1) * SHARE_EACH)
 		return 0;

@@ -114,7 +114,7 @@ static __always_inline void note_copy(struct __sk_buff *skb, struct session_live
  */
 __noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
 {
-	__u32 now = bpf_ktime_get_coarse_ns() / 1000000;
+	__u32 now = coarse_ns() / 1000000;
 	struct host *h = this_host();
 	__u32 mark = skb->mark;
 	__u8 flags = 0;
@@ -146,7 +146,7 @@ __noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, str
 		count(TX_PROBE_COPY_MOOT);
 		return 1;
 	}
-	note_copy(skb, l, c, bpf_ktime_get_coarse_ns() / 1000000);
+	note_copy(skb, l, c, coarse_ns() / 1000000);
 	count(TX_PROBE_COPY);
 	return 0;
 }

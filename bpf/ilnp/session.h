@@ -138,7 +138,7 @@ static __always_inline int pending_nonce(const struct pending_peer *e, const str
 /* Counts an event of a kind; true if it is beyond so many in a window. */
 static __always_inline int exceeds_rate(__u32 kind, __u32 most)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
+	__u64 now = coarse_ns();
 	struct rate_window *c = bpf_map_lookup_elem(&rate_windows, &kind);
 
 	if (!c)

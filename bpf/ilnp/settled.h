@@ -109,7 +109,7 @@ __noinline int send_settled(struct __sk_buff *skb)
 	place += UNSETTLED + 1;
 	index = p->slot;
 	l = bpf_map_lookup_elem(&session_lives, &index);
-	now = bpf_ktime_get_coarse_ns();
+	now = coarse_ns_inline();
 	if (!l || !is_settled_out(p, proto) || !is_quiet(p, l, now))
 		return place;
 	if (p->n_paths > 1)
@@ -214,7 +214,7 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 		return UNSETTLED + 1 + place;
 	slot = p->slot;
 	l = bpf_map_lookup_elem(&session_lives, &slot);
-	now = bpf_ktime_get_coarse_ns();
+	now = coarse_ns_inline();
 	if (!l || !is_settled_in(p, l, ip->src.l64, proto, now))
 		return UNSETTLED + 1 + place;
 	l->last_rx = now;

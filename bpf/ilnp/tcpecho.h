@@ -49,7 +49,7 @@ static __always_inline int forget_old_echo(struct __sk_buff *skb, struct session
 {
 	if (!l->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
 		return 0;
-	if ((__s32)(tick(bpf_ktime_get_coarse_ns()) - l->returned) > ECHOES_OLD) {
+	if ((__s32)(tick(coarse_ns()) - l->returned) > ECHOES_OLD) {
 		l->returned = 0;
 		return 0;
 	}

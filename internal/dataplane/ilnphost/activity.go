@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"fmt"
 	"slices"
+	"time"
 	"unsafe"
 
 	"roam"
@@ -45,6 +46,9 @@ func (s sentOn) advance(l bpfSessionLive) sentOn {
 
 // Activity reads what was seen of every session.
 func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error) {
+	if err := p.checkTicks(time.Now()); err != nil {
+		return nil, nil, err
+	}
 	acts := make([]ilnp.Activity, 0, len(p.known))
 	traffic := make(map[ilnp.SessionKey]Traffic, len(p.known))
 	for k, row := range p.known {

@@ -441,6 +441,7 @@ const (
 	bpfMapSessionLives        = "session_lives"
 	bpfMapSessions            = "sessions"
 	bpfMapSources             = "sources"
+	bpfMapTickZero            = "tick_zero"
 	bpfMapUnvalidated         = "unvalidated"
 	bpfMapUplinkLives         = "uplink_lives"
 	bpfMapUplinks             = "uplinks"
@@ -459,6 +460,7 @@ const (
 	bpfVarSilenceAgain        = "silence_again"
 	bpfVarSummedAt            = "summed_at"
 	bpfVarSummedShift         = "summed_shift"
+	bpfVarTickNs              = "tick_ns"
 	bpfVarUnusedEvent         = "unused_event"
 )
 
@@ -537,6 +539,7 @@ type bpfMapSpecs struct {
 	SessionLives  *ebpf.MapSpec `ebpf:"session_lives"`
 	Sessions      *ebpf.MapSpec `ebpf:"sessions"`
 	Sources       *ebpf.MapSpec `ebpf:"sources"`
+	TickZero      *ebpf.MapSpec `ebpf:"tick_zero"`
 	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
 	UplinkLives   *ebpf.MapSpec `ebpf:"uplink_lives"`
 	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
@@ -555,6 +558,7 @@ type bpfVariableSpecs struct {
 	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
 	SummedAt     *ebpf.VariableSpec `ebpf:"summed_at"`
 	SummedShift  *ebpf.VariableSpec `ebpf:"summed_shift"`
+	TickNs       *ebpf.VariableSpec `ebpf:"tick_ns"`
 	UnusedEvent  *ebpf.VariableSpec `ebpf:"unused_event"`
 }
 
@@ -599,6 +603,7 @@ type bpfMaps struct {
 	SessionLives  *ebpf.Map `ebpf:"session_lives"`
 	Sessions      *ebpf.Map `ebpf:"sessions"`
 	Sources       *ebpf.Map `ebpf:"sources"`
+	TickZero      *ebpf.Map `ebpf:"tick_zero"`
 	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
 	UplinkLives   *ebpf.Map `ebpf:"uplink_lives"`
 	Uplinks       *ebpf.Map `ebpf:"uplinks"`
@@ -628,6 +633,7 @@ func (m *bpfMaps) Close() error {
 		m.SessionLives,
 		m.Sessions,
 		m.Sources,
+		m.TickZero,
 		m.Unvalidated,
 		m.UplinkLives,
 		m.Uplinks,
@@ -647,6 +653,7 @@ type bpfVariables struct {
 	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`
 	SummedAt     *ebpf.Variable `ebpf:"summed_at"`
 	SummedShift  *ebpf.Variable `ebpf:"summed_shift"`
+	TickNs       *ebpf.Variable `ebpf:"tick_ns"`
 	UnusedEvent  *ebpf.Variable `ebpf:"unused_event"`
 }
 

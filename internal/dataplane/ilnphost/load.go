@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+
+	"roam/internal/dataplane"
 )
 
 // load loads the programs that every host needs, and opens or makes the maps.
@@ -45,6 +47,7 @@ func (p *Plane) spec() (*ebpf.CollectionSpec, error) {
 	for name, v := range map[string]any{
 		"csum_flags": p.csumFlags,
 		"summed_at":  p.summed.At, "summed_shift": p.summed.Shift,
+		"tick_ns":    uint64(dataplane.TickLength()),
 		"index_mask": buckets(sessions) - 1,
 		"encap_port": p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire
 	} {

@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -81,6 +82,7 @@ func (r *rig) reopen(h *held) {
 	r.t.Helper()
 	p := newPlane(r.options())
 	p.objs, p.raw, p.csumFlags = h.objs, h.raw, dataplane.ChecksumFlags()
+	p.summed, _ = dataplane.ChecksumState()
 	duplicate(r.t, &p.objs)
 	duplicate(r.t, &p.objs.bpfMaps)
 	duplicate(r.t, &p.raw)
@@ -95,7 +97,7 @@ func (r *rig) reopen(h *held) {
 		r.must(m.Pin(filepath.Join(p.set.Dir(), name)))
 	}
 	r.must(p.objs.Abi.Put(uint32(0), ABI))
-	r.must(p.adopt())
+	r.must(errors.Join(p.startTicks(), p.adopt()))
 	r.use(p)
 	r.events()
 }

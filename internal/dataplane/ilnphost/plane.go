@@ -45,6 +45,7 @@ type Plane struct {
 	guard            guard
 	csumFlags        uint64
 	summed           dataplane.Summed
+	ticks            tickClock
 	set              *dataplane.Set
 	adopted          bool
 	realNID          bool // the NIDs are also those of plain IPv6
@@ -80,12 +81,13 @@ func Open(opts Options) (*Plane, error) {
 	if p.set, err = dataplane.Open(setOptions(opts)); err != nil {
 		return nil, err
 	}
+	go dataplane.TickZero() // takes some time, meanwhile the kernel looks at the programs
 	p.csumFlags = dataplane.ChecksumFlags()
 	p.summed, _ = dataplane.ChecksumState() // without it the kernel's helper adjusts checksums
 	if err := p.load(); err != nil {
 		return nil, err
 	}
-	if err := p.adopt(); err != nil {
+	if err := errors.Join(p.startTicks(), p.adopt()); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -161,6 +163,7 @@ func (p *Plane) Unvalidated() <-chan Event { return p.unvalidated }
 func (p *Plane) Close() error {
 	var errs []error
 	close(p.closing)
+	p.stopTicks()
 	for _, r := range p.rings {
 		errs = append(errs, r.Close())
 	}

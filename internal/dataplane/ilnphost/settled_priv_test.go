@@ -122,17 +122,18 @@ func (h history) from(began uint64) {
 			*v = min(*v, began)
 		}
 	}
-	ticks := func(vs ...*uint32) {
+	in := func(began uint32, vs ...*uint32) {
 		for _, v := range vs {
-			if int32(*v-uint32(began>>20)) > 0 {
-				*v = uint32(began >> 20)
+			if int32(*v-began) > 0 {
+				*v = began
 			}
 		}
 	}
 	for i := range h.world.lives {
 		l := &h.world.lives[i]
-		ns(&l.UnansweredTx, &l.LastTx, &l.RateSince, &l.LastRx, &l.LastNonceRx)
-		ticks(&l.SilenceTold, &l.Returned)
+		ns(&l.UnansweredTx, &l.LastTx, &l.RateSince, &l.LastRx, &l.LastNonceRx, &l.ToldUntil, &l.UpdatesUntil)
+		in(uint32(began>>20), &l.SilenceTold, &l.Returned)
+		in(uint32(began/1e6), &l.SoughtSince, &l.CopySent)
 	}
 	for i := range h.world.windows {
 		ns(&h.world.windows[i].Since)
@@ -140,6 +141,10 @@ func (h history) from(began uint64) {
 	for k, a := range h.world.allowances {
 		ns(&a.Since)
 		h.world.allowances[k] = a
+	}
+	for k, e := range h.world.pending {
+		ns(&e.Since)
+		h.world.pending[k] = e
 	}
 }
 
@@ -157,8 +162,8 @@ func (r *decideRig) compare(full, compact paths, seed, n uint64) (shots []shotAt
 			return history{r.through(p, shots), r.w}
 		}
 		f, c := of(full), of(compact)
-		f.from(began)
-		c.from(began)
+		f.from(began - 1e7) // the programs' clock is one tick behind at most
+		c.from(began - 1e7)
 		if wrong = f.differences(c); len(wrong) == 0 || clock(unix.CLOCK_MONOTONIC_COARSE) == began {
 			return shots, wrong
 		}
@@ -255,7 +260,7 @@ func (g *gen) settle(p *bpfSessionEntry, l *bpfSessionLive) {
 		l.Hint = bpfHalf{}
 	}
 	if !g.in(12) {
-		l.UnansweredTx = pick(g, 0, g.now-5e6, g.now-120e6)
+		l.UnansweredTx = pick(g, 0, g.now-30e6, g.now-120e6)
 	}
 	if !g.in(12) {
 		l.Returned = 0
