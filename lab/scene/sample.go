@@ -18,6 +18,7 @@ const sampleEvery = 100 * time.Millisecond
 type Sample struct {
 	At      time.Time
 	Out, In map[string]uint64 // from the host, to it
+	Towards map[string]uint64 // packets that the core sent to the router of each network
 }
 
 // sampler reads counters and feeds the live view.
@@ -87,8 +88,11 @@ func (s *sampler) ask(ctx context.Context) {
 }
 
 func (s *sampler) take() {
-	now := Sample{At: time.Now(), Out: map[string]uint64{}, In: map[string]uint64{}}
+	now := Sample{At: time.Now(), Out: map[string]uint64{}, In: map[string]uint64{}, Towards: map[string]uint64{}}
 	for name, k := range s.s.Mobile().Links {
+		if stats, err := s.s.Core.Stats(s.s.Mobile().Routers[name].Name()); err == nil {
+			now.Towards[name] = stats.TxPackets
+		}
 		now.Out[name] = k.Counters(linkem.AB).DeliveredBytes
 		now.In[name] = k.Counters(linkem.BA).DeliveredBytes
 	}

@@ -66,6 +66,45 @@ func (t *Trace) At(d time.Duration) time.Time { return t.Start.Add(d) }
 // Rel returns a moment as seconds since the start of the schedule.
 func (t *Trace) Rel(at time.Time) float64 { return at.Sub(t.Start).Seconds() }
 
+// Late returns by how much the latest loss of carrier was later than the schedule says. Of
+// a Swap that waits for its locator the schedule says nothing.
+func (t *Trace) Late() (worst time.Duration) {
+	for _, d := range t.Steps {
+		if d.Op == Detach || d.Op == Cut || d.Op == Swap && !d.Settled {
+			worst = max(worst, d.Over.Sub(t.At(d.Step.At)))
+		}
+	}
+	return worst
+}
+
+// StillCame returns for how long after the loss of a link packets to the mobile host still
+// took the way to its network, at most and to the interval of two samples.
+func (t *Trace) StillCame() (worst time.Duration) {
+	for i, d := range t.Steps {
+		link := map[Op]string{Detach: d.Link, Cut: d.Link, Swap: d.From}[d.Op]
+		if link == "" || d.Host != "" {
+			continue
+		}
+		back := t.End
+		for _, later := range t.Steps[i+1:] {
+			if (later.Op == Attach || later.Op == Swap) && later.Link == link {
+				back = later.At
+				break
+			}
+		}
+		for j := 1; j < len(t.Samples); j++ {
+			a, b := t.Samples[j-1], t.Samples[j]
+			if b.At.After(d.Over) && b.At.Before(back) && b.Towards[link] > a.Towards[link]+idleFrames {
+				worst = max(worst, b.At.Sub(d.Over))
+			}
+		}
+	}
+	return worst
+}
+
+// idleFrames are what a network gets between two samples without data: neighbor discovery.
+const idleFrames = 2
+
 // SampleAt returns the first sample not before a moment, or the last of all.
 func (t *Trace) SampleAt(at time.Time) Sample {
 	i := slices.IndexFunc(t.Samples, func(s Sample) bool { return !s.At.Before(at) })

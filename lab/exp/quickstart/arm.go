@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -124,15 +125,20 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	return t, nil
 }
 
-// routes returns the mobile host's main routing table without its volatile parts: times,
-// and the routes of links without carrier, which the kernel removes at arbitrary times. It
-// omits the route of the session prefix.
+// routes returns the mobile host's routes of all tables and its rules, without their
+// volatile parts: times, and the routes of links without carrier, which the kernel removes at
+// arbitrary times. It omits the routes of our own device.
 func (a *round) routes(ctx context.Context) (map[string]bool, error) {
-	out, err := a.net.Mobile().Host.Command(ctx, "ip", "-6", "route", "show", "table", "main").Output()
-	if err != nil {
-		return nil, fmt.Errorf("list routes: %w", err)
+	all := map[string]bool{}
+	for _, args := range [][]string{{"ip", "-6", "route", "show", "table", "all"},
+		{"ip", "-6", "rule", "show"}} {
+		out, err := a.net.Mobile().Host.Command(ctx, args...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		maps.Copy(all, parseRoutes(string(out)))
 	}
-	return parseRoutes(string(out)), nil
+	return all, nil
 }
 
 func parseRoutes(text string) map[string]bool {

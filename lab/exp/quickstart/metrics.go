@@ -35,9 +35,11 @@ func (t *trace) metrics(env *exp.Env) {
 	for _, d := range t.routeDiff {
 		r.Mark(result.Event{T: t.Rel(t.End), Arm: "routes", Kind: "route", Label: d})
 	}
+	r.Set("cut_late_ms", stats.Millis(t.Late()))
+	r.Set("cut_still_came_ms", stats.Millis(t.StillCame()))
 	worst := 0.0
 	for _, p := range t.plan.shares {
-		out, in := t.Shares(t.At(p.span.from), t.At(p.span.to))
+		out, in := t.Shares(t.inUse(p), t.At(p.span.to))
 		for way, shares := range map[string]map[string]float64{"out": out, "in": in} {
 			for _, l := range access {
 				want := 0.0
@@ -52,6 +54,27 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("duality_share_error_points", worst)
 }
+
+// inUse returns when all links of a phase have begun to carry data both ways: before that
+// they get addresses, and the ends agree.
+func (t *trace) inUse(p sharePhase) time.Time {
+	from := t.At(p.span.from)
+	first := t.SampleAt(from)
+	for _, s := range t.Samples {
+		if s.At.Before(from) || s.At.After(t.At(p.span.to)) {
+			continue
+		}
+		if !slices.ContainsFunc(p.links, func(l string) bool {
+			return s.Out[l] < first.Out[l]+aFew || s.In[l] < first.In[l]+aFew
+		}) {
+			return s.At
+		}
+	}
+	return from
+}
+
+// aFew are the bytes that a link without data may carry: neighbor discovery.
+const aFew = 2000
 
 // metricName makes part of a metric's name out of words.
 func metricName(words string) string {

@@ -102,17 +102,18 @@ func (t *trace) costs(h *handoff) {
 		to = hard
 	}
 	h.lost = tr.flowUp.Count(from, to).Lost + tr.flowDown.Count(from, to).Lost
-	w := t.window()
 	begin := h.usable
 	if begin.IsZero() {
 		begin = h.up
 	}
-	moments := []time.Time{begin, h.cut}
+	// Soft: all the time, up to the next step. Hard: between the cut and the new locator there
+	// is no network.
+	windows := [][2]time.Time{{h.up, h.cut}, {h.cut, to}}
 	if h.hard {
-		// Between the cut and the new locator there is no network.
-		moments = moments[:1]
+		windows = [][2]time.Time{{begin, begin.Add(t.window())}}
 	}
-	for _, from := range moments {
+	for _, at := range windows {
+		from, w := at[0], at[1].Sub(at[0])
 		h.udpGapMs = max(h.udpGapMs, gapUDP(tr.flowUp, from, w), gapUDP(tr.flowDown, from, w))
 		h.tcpGapMs = max(h.tcpGapMs, gapTCP(tr.readUp, from, w), gapTCP(tr.readDown, from, w))
 	}

@@ -86,10 +86,11 @@ func TestCountAndGap(t *testing.T) {
 	}
 }
 
-func TestRefusedIsNotLost(t *testing.T) {
+// What the kernel refuses, the application has lost.
+func TestRefusedIsLost(t *testing.T) {
 	var tx []byte
 	tx = append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(tx, 0), 5), 1)
-	if c := decode(tx, nil).Count(time.Unix(0, 0), at(1)); c != (Count{Refused: 1}) {
+	if c := decode(tx, nil).Count(time.Unix(0, 0), at(1)); c != (Count{Refused: 1, Lost: 1}) {
 		t.Errorf("count %+v", c)
 	}
 }
