@@ -128,6 +128,22 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// An update that overtook another is told once more when it is acknowledged: that is no early
+// refresh, a second one is.
+func TestOvertakingUpdateIsRepeated(t *testing.T) {
+	mn, cn := roam.ILV{NID: 0xa1, L64: 1}, roam.ILV{NID: 0xc1, L64: 9}
+	list := []Packet{
+		update(t, 0, false, mn, cn, 9, 2, 1), update(t, 100, false, mn, cn, 9, 2),
+		update(t, 200, true, cn, mn, 9, 2, 1), update(t, 300, true, cn, mn, 9, 2),
+		update(t, 301, false, mn, cn, 9, 2), update(t, 501, true, cn, mn, 9, 2),
+		update(t, 502, false, mn, cn, 9, 2), update(t, 702, true, cn, mn, 9, 2),
+	}
+	e := Exchanges(list, 0xa1, 0xc1)
+	if len(e) != 4 || !e[2].Refresh || e[2].Early || !e[3].Refresh || !e[3].Early {
+		t.Errorf("%+v", e)
+	}
+}
+
 func numbered(at int, n uint32) Packet {
 	return Packet{At: after(at), Proto: UDP, Payload: 4, Length: 12, Data: binary.BigEndian.AppendUint32(nil, n)}
 }

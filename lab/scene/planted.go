@@ -30,7 +30,7 @@ func (s *Scene) plant(ctx context.Context, step Step) error {
 	case fault == "late" && step.Op == Detach:
 		return until(ctx, time.Now().Add(lateBy))
 	case fault == "drop" && handoff:
-		return s.rules(ctx, "udp dport 7001 quota until 1 bytes drop")
+		return s.rules(ctx, "udp dport 7001 quota until 150 bytes drop")
 	case fault == "kill" && handoff:
 		return s.rules(ctx, "tcp dport 5201 reject with tcp reset")
 	case fault == "dead" && handoff:

@@ -1,10 +1,12 @@
 package quickstart
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +19,9 @@ import (
 
 // access are the names of the mobile host's interfaces, one per network.
 var access = []string{"net1", "net2", "net3"}
+
+// snaplen is how much of each packet captures keep: the headers.
+const snaplen = 160
 
 // setupWithin bounds the wait for data from every application.
 const setupWithin = 20 * time.Second
@@ -105,7 +110,17 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	if err := topo.Wait(wctx, "data from every application", a.traffic.flowing); err != nil {
 		return nil, fmt.Errorf("%w; silent: %s", err, strings.Join(a.traffic.silent(), ", "))
 	}
+	var caps *scene.Captures
+	if a.env.Pcap != "" {
+		if caps, err = a.net.Capture(ctx, filepath.Join(a.env.Pcap, cmp.Or(a.name, "roam")), snaplen, "ip6"); err != nil {
+			return nil, err
+		}
+	}
 	seen, err := a.net.Run(ctx, a.plan.Schedule, a.traffic.board)
+	if caps != nil {
+		_, cerr := caps.Stop() // dropped packets are missing in the file only
+		err = cmp.Or(err, cerr)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +142,8 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 
 // routes returns the mobile host's routes of all tables and its rules, without their
 // volatile parts: times, and the routes of links without carrier, which the kernel removes at
-// arbitrary times. It omits the routes of our own device.
+// arbitrary times. It omits the routes of our own device, and the table local, in which the
+// kernel lists the host's addresses.
 func (a *round) routes(ctx context.Context) (map[string]bool, error) {
 	all := map[string]bool{}
 	for _, args := range [][]string{{"ip", "-6", "route", "show", "table", "all"},
@@ -153,7 +169,7 @@ func parseRoutes(text string) map[string]bool {
 			}
 			keep = append(keep, f[i])
 		}
-		if !strings.Contains(line, "dev roam0") && !strings.Contains(line, "linkdown") && len(keep) > 0 {
+		if !strings.Contains(line, "dev roam0") && !strings.Contains(line, " table local ") && !strings.Contains(line, "linkdown") && len(keep) > 0 {
 			set[strings.Join(keep, " ")] = true
 		}
 	}

@@ -30,7 +30,7 @@ type records struct {
 	peers     int
 	overflows int
 	lateCut   time.Duration
-	came      uint64 // packets to a network after its cut
+	came      uint64       // packets to a network after its cut
 	control   func(*trace) // alters the pass without Roam
 }
 
