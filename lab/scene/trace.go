@@ -66,13 +66,22 @@ func (t *Trace) At(d time.Duration) time.Time { return t.Start.Add(d) }
 // Rel returns a moment as seconds since the start of the schedule.
 func (t *Trace) Rel(at time.Time) float64 { return at.Sub(t.Start).Seconds() }
 
-// Late returns by how much the latest loss of carrier was later than the schedule says. Of
-// a Swap that waits for its locator the schedule says nothing.
+// Late returns how long a loss of carrier took at most, from the moment at which the schedule
+// was to do it. Of a Swap that waits for its locator the schedule says nothing.
 func (t *Trace) Late() (worst time.Duration) {
 	for _, d := range t.Steps {
 		if d.Op == Detach || d.Op == Cut || d.Op == Swap && !d.Settled {
-			worst = max(worst, d.Over.Sub(t.At(d.Step.At)))
+			worst = max(worst, d.Over.Sub(d.At))
 		}
+	}
+	return worst
+}
+
+// Behind returns by how much a step was begun later than the schedule says, at most: the
+// lab's own lateness.
+func (t *Trace) Behind() (worst time.Duration) {
+	for _, d := range t.Steps {
+		worst = max(worst, d.At.Sub(t.At(d.Step.At)))
 	}
 	return worst
 }

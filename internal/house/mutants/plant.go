@@ -48,6 +48,7 @@ type planter struct {
 	in    string
 	edits []edit
 	list  []*mutant
+	live  []string          // functions to leave out
 	loops map[ast.Node]bool // statements that cannot be wrapped
 }
 
@@ -87,7 +88,7 @@ func (p *planter) file(path string, f *ast.File) ([]byte, error) {
 	}
 	p.name, p.src, p.edits = path, src, nil
 	for _, d := range f.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && !slices.Contains(p.live, fn.Name.Name) {
 			p.in = fn.Name.Name
 			ast.Inspect(fn.Body, p.visit)
 		}

@@ -112,6 +112,7 @@ func (t target) run() ([]*mutant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.dir, err)
 	}
+	p.live = t.live
 	overlay := map[string]string{}
 	put := func(path string, b []byte) error {
 		to := filepath.Join(work, fmt.Sprintf("%d.go", len(overlay)))

@@ -30,8 +30,9 @@ type records struct {
 	peers     int
 	overflows int
 	lateCut   time.Duration
-	came      uint64       // packets to a network after its cut
-	control   func(*trace) // alters the pass without Roam
+	behind    time.Duration // of the lab's schedule
+	came      uint64        // packets to a network after its cut
+	control   func(*trace)  // alters the pass without Roam
 }
 
 const routesBefore = "2001:db8:1::/64 dev net1 proto kernel metric 256 expires 3599sec pref medium\n" +
@@ -98,6 +99,9 @@ func (x *records) pass(control bool) *trace {
 			over = over.Add(x.lateCut)
 		}
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At), Over: over})
+		if n == 1 {
+			tr.Steps[len(tr.Steps)-1].At = exptest.At(s.At + x.behind)
+		}
 		if s.From == "" || s.Op != scene.Attach && s.Op != scene.Swap {
 			continue
 		}
@@ -336,6 +340,9 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x = healthy(t)
 	x.control = func(tr *trace) { tr.Steps = nil }
 	grey("control keeps its network", x, "control")
+	x = healthy(t)
+	x.behind = 1001 * time.Millisecond
+	grey("the lab is late", x, "on-time")
 	grey("few datagrams", healthy(t, "udp_rate=2000"), "soft-loss")
 	x = healthy(t)
 	x.overflows = 1

@@ -36,6 +36,7 @@ func (t *trace) metrics(env *exp.Env) {
 		r.Mark(result.Event{T: t.Rel(t.End), Arm: "routes", Kind: "route", Label: d})
 	}
 	r.Set("cut_late_ms", stats.Millis(t.Late()))
+	r.Set("schedule_late_ms", stats.Millis(t.Behind()))
 	r.Set("cut_still_came_ms", stats.Millis(t.StillCame()))
 	worst := 0.0
 	for _, p := range t.plan.shares {
