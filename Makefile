@@ -27,6 +27,8 @@ ARGS      ?=
 EXP       ?=
 TESTFLAGS ?=
 PKGS      ?= ./...
+PURE      ?= . ./wire/... ./naming/... ./ilnp/... ./tcpassist/... ./multipath/... ./sched/... ./observer/... \
+	./lab/result ./lab/stats ./lab/packets ./lab/exp/exptest
 LAB_MINUTES ?= 25
 FUZZTOTAL ?= 1h
 SOAK_HOURS ?= 24
@@ -39,7 +41,7 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-mutants bench lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-race test-mutants release-check bench lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
 	install uninstall deb clean
@@ -79,6 +81,9 @@ test-guest: setup-guest build ## run the package, link managers, VLAN and bond i
 test-replay: setup-kernels build ## hand off in guests with virtual time, and compare two of one seed byte by byte
 	$(GO) test -tags replay -count 1 -timeout 0 -v -run '^TestSeedReplays$$' $(TESTFLAGS) ./lab/runner
 
+test-race: setup-test ## run the pure packages' tests with the race detector, in random order
+	CGO_ENABLED=1 CC=clang-14 $(GO) test -race -shuffle=on $(TESTFLAGS) $(PURE)
+
 test-mutants: setup-build ## plant faults in what judges measurements; fail if tests do not notice 98 % (ARGS='-only PACKAGE')
 	$(GO) run ./internal/house/mutants $(ARGS)
 
@@ -98,6 +103,9 @@ generate-check: setup-test ## fail if the committed generated files are not what
 
 fuzz: setup-build ## run every fuzz target in turn, all within FUZZTOTAL (PKGS=packages to choose)
 	@build/fuzz $(FUZZTOTAL) $(PKGS)
+
+release-check: setup-lab setup-test setup-guest build ## weekly: standard presets, faults, benchmarks, fuzzing, soak, guests, kernels; one page in OUT
+	@build/release-check $(OUT)/release
 
 soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS of virtual time, from SEED
 	SOAK_HOURS=$(SOAK_HOURS) SOAK_HOSTS=$(SOAK_HOSTS) SEED=$(SEED) \

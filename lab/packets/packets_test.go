@@ -210,6 +210,14 @@ func TestSegmentsOfTwoConnections(t *testing.T) {
 	}
 }
 
+// What came before the beginning makes up for no loss.
+func TestSegmentsBeforeTheBeginning(t *testing.T) {
+	sent := []Packet{segment(0, 1000, 200)}
+	if c := Segments(sent, []Packet{segment(2, 900, 150), segment(3, 1000, 100)}, 1); c.Lost != 50 || c.Doubled != 50 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Spans that a new one joins become one.
 func TestCover(t *testing.T) {
 	var seen []span

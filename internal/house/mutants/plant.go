@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/constant"
 	"go/importer"
 	"go/parser"
@@ -63,7 +64,11 @@ func load(dir string, exports map[string]string) (*planter, []*ast.File, []strin
 	var files []*ast.File
 	var names []string
 	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
+		ours, err := build.Default.MatchFile(dir, filepath.Base(path))
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("read: %w", err)
+		}
+		if !ours || strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		f, err := parser.ParseFile(p.fset, path, nil, parser.ParseComments)

@@ -1,6 +1,7 @@
 package udpflow
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -163,17 +164,9 @@ func (f *Flow) LongestGap(from, to time.Time) Gap {
 // cores and may run backwards by microseconds; the search only needs them to
 // be sorted at the scale of the window.
 func (f *Flow) window(a, b int64) []Got {
-	cmp := func(g Got, t int64) int {
-		switch {
-		case g.At < t:
-			return -1
-		case g.At > t:
-			return 1
-		}
-		return 0
-	}
-	i, _ := slices.BinarySearchFunc(f.Got, a, cmp)
-	j, _ := slices.BinarySearchFunc(f.Got, b, cmp)
+	order := func(g Got, t int64) int { return cmp.Compare(g.At, t) }
+	i, _ := slices.BinarySearchFunc(f.Got, a, order)
+	j, _ := slices.BinarySearchFunc(f.Got, b, order)
 	return f.Got[i:max(i, j)]
 }
 
