@@ -27,6 +27,7 @@ type sampler struct {
 	board   func() []live.Session
 	mu      sync.Mutex
 	samples []Sample
+	begins  []Begin // set when watchBegins has ended
 	states  map[string]node.Locator // by link, refreshed after each event
 	stale   chan struct{}
 	stop    context.CancelFunc
@@ -38,6 +39,7 @@ func startSampler(ctx context.Context, sc *Scene, board func() []live.Session) *
 	s := &sampler{s: sc, board: board, stop: stop, stale: make(chan struct{}, 1), states: map[string]node.Locator{}}
 	s.refresh()
 	s.done.Go(func() { s.run(ctx) })
+	s.done.Go(func() { s.watchBegins(ctx) })
 	if sc.Mobile().Node != nil {
 		s.done.Go(func() { s.ask(ctx) })
 	}

@@ -147,3 +147,23 @@ func TestLateCuts(t *testing.T) {
 		t.Errorf("of a correspondent's link too: %v", d)
 	}
 }
+
+// A link begins to carry data with a burst, ceases with silence, and is not busy by a few
+// frames of neighbor discovery.
+func TestBegins(t *testing.T) {
+	at := func(n int) time.Time { return time.Unix(1000, 0).Add(time.Duration(n) * watchEvery) }
+	b := begins{busy: map[string]bool{}}
+	for n, sent := range []uint64{0, 3, 3, 10, 18, 40, 41, 41, 60} {
+		b.note(at(n), map[string]uint64{"net1": sent, "net2": 0})
+	}
+	tr := Trace{Begins: b.list}
+	if len(b.list) != 2 || b.list[0] != (Begin{at(4), "net1"}) || b.list[1] != (Begin{at(8), "net1"}) {
+		t.Errorf("%v", b.list)
+	}
+	if when, ok := tr.Carried("net1", at(5)); !ok || !when.Equal(at(8)) {
+		t.Errorf("%v, %v", when, ok)
+	}
+	if _, ok := tr.Carried("net2", at(0)); ok {
+		t.Error("a link without data carries some")
+	}
+}

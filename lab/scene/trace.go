@@ -19,6 +19,7 @@ type Trace struct {
 	Start, End time.Time
 	Steps      []Done
 	Samples    []Sample
+	Begins     []Begin  // when links of the mobile host began to carry its data
 	Adverts    []Advert // received by the mobile host
 	Drops      map[string]uint64
 	Events     map[string][]node.Event // of the daemons, by host
@@ -48,6 +49,7 @@ func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Sess
 	err := s.follow(ctx, t, plan)
 	t.End = time.Now()
 	t.Samples = smp.finish()
+	t.Begins = smp.begins
 	if err != nil {
 		return nil, err
 	}

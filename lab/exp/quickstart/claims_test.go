@@ -23,6 +23,7 @@ type records struct {
 	out, in   func(*exptest.Datagram) // of the UDP probe with Roam
 	up, down  func(time.Duration) bool
 	late      map[string]time.Duration // from the advertisement to the locator, by number of the handoff
+	slow      map[int]time.Duration    // from the locator to data, by number of the handoff
 	bytes     map[string]uint64        // additional bytes by link, in the samples of the phase of three links
 	routes    string                   // afterwards
 	died      map[string]error
@@ -52,7 +53,8 @@ func healthy(t testing.TB, set ...string) *records {
 	p := exptest.Params(t, Experiment.Params, "quick", append([]string{"udp_rate=4000", "udp_rate_in=1000"}, set...)...)
 	pl := plan(p, false)
 	return &records{
-		t: t, p: p, length: pl.Length, late: map[string]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
+		t: t, p: p, length: pl.Length, late: map[string]time.Duration{},
+		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
 		lateCut: 900 * time.Millisecond, died: map[string]error{}, drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
 	}
 }
@@ -108,6 +110,7 @@ func (x *records) pass(control bool) *trace {
 		n++
 		usable := x.locator(n, s.At)
 		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(usable - x.lag(n)), Link: s.Link})
+		tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(usable + x.slow[n]), Link: s.Link})
 		to := []node.LinkLocator{{Link: s.Link}}
 		tr.events = append(tr.events,
 			node.Event{Time: exptest.At(usable), Kind: "locator-added", To: to},
@@ -287,7 +290,8 @@ func TestEachClaimSeesRed(t *testing.T) {
 			cut := at + x.p.Seconds("overlap_s")
 			x.down = exptest.Within(cut-60*ms, cut-6*ms)
 		}, "soft-tcp-gap")
-		add("late locator in the "+name, func(x *records) { x.late[string(rune('0'+n))] = 104 * ms }, "ra-usable")
+		add("late locator in the "+name, func(x *records) { x.late[string(rune('0'+n))] = 104 * ms }, "ra-usable", "ra-data")
+		add("late data in the "+name, func(x *records) { x.slow[n] = 14 * ms }, "ra-data")
 	}
 	add("first datagram out late", func(x *records) { x.out = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")
 	add("first datagram in late", func(x *records) { x.in = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")

@@ -137,21 +137,27 @@ func (t *trace) softMetrics(r *result.Result) {
 	udp, tcp := t.staticGaps()
 	r.Set("udp_static_gap_ms", udp)
 	r.Set("tcp_static_gap_ms", tcp)
-	var tcpGap, udpGap, ra float64
+	var tcpGap, udpGap, ra, data float64
 	for _, h := range t.handoffs() {
 		if h.hard {
 			continue
 		}
-		if h.usable.IsZero() || h.advert.IsZero() {
-			ra = math.NaN()
-		} else {
-			ra = max(ra, stats.Millis(h.usable.Sub(h.advert)))
-		}
+		ra = max(ra, since(h.advert, h.usable))
+		data = max(data, since(h.advert, h.carried))
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
 	}
 	r.Set("tcp_soft_gap_ms", tcpGap)
 	r.Set("udp_soft_gap_ms", udpGap)
 	r.Set("ra_to_locator_ms", ra)
+	r.Set("ra_to_data_ms", data)
+}
+
+// since is the time between two moments in milliseconds; NaN if one of them never was.
+func since(from, to time.Time) float64 {
+	if from.IsZero() || to.IsZero() {
+		return math.NaN()
+	}
+	return stats.Millis(to.Sub(from))
 }
 
 // inFlight is how long before the hard cut a datagram may have left that the cut still
@@ -208,6 +214,7 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 			r.Set("hard_tcp_gap_"+way+"_ms", stats.Millis(gap))
 		}
 		r.Set("hard_away_ms", stats.Millis(h.usable.Sub(h.cut)))
+		r.Set("hard_ra_to_data_ms", since(h.advert, h.carried))
 		r.Set("hard_lost", float64(h.lost))
 	}
 }

@@ -30,7 +30,8 @@ type handoff struct {
 	from, to string
 	up       time.Time // carrier of the new link
 	advert   time.Time // first advertisement there; zero: none received
-	usable   time.Time // the daemon has a locator there; zero if never
+	usable   time.Time // the daemon has a locator there, as it says; zero if never
+	carried  time.Time // the new link carries the mobile host's data, as the emulator says; zero if never
 	cut      time.Time // carrier of the old link lost
 	end      time.Time // next step
 	ackMs    float64   // handoff begun to acknowledged by all; NaN if unknown
@@ -67,6 +68,7 @@ func (t *trace) handoffs() []handoff {
 			}
 		}
 		h.usable, _ = node.Added(t.events, h.to, h.up)
+		h.carried, _ = t.Carried(h.to, h.up)
 		for _, ra := range t.Adverts {
 			if ra.Link == h.to && !ra.At.Before(h.up) {
 				h.advert = ra.At
