@@ -79,7 +79,8 @@ func TestUsageErrors(t *testing.T) {
 		"report":    {"quickstart", Options{Report: dir}},
 		"JSON":      {"quickstart", Options{JSON: dir}},
 	} {
-		if _, err := Run(t.Context(), c.experiment, c.opt); !errors.Is(err, ErrUsage) || strings.Contains(err.Error(), "usage") {
+		_, err := Run(t.Context(), c.experiment, c.opt)
+		if !errors.Is(err, ErrUsage) || strings.Contains(err.Error(), "usage") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -87,7 +88,8 @@ func TestUsageErrors(t *testing.T) {
 
 func TestStateDir(t *testing.T) {
 	t.Setenv("HOME", "/home/user")
-	for xdg, want := range map[string]string{"": "/home/user/.local/state/roam-lab", "relative": "/home/user/.local/state/roam-lab",
+	for xdg, want := range map[string]string{"": "/home/user/.local/state/roam-lab",
+		"relative":   "/home/user/.local/state/roam-lab",
 		"/elsewhere": "/elsewhere/roam-lab"} {
 		t.Setenv("XDG_STATE_HOME", xdg)
 		if got := stateDir(1000); got != want {

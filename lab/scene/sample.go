@@ -27,7 +27,7 @@ type sampler struct {
 	board   func() []live.Session
 	mu      sync.Mutex
 	samples []Sample
-	begins  []Begin // set when watchBegins has ended
+	begins  []Begin                 // set when watchBegins has ended
 	states  map[string]node.Locator // by link, refreshed after each event
 	stale   chan struct{}
 	stop    context.CancelFunc

@@ -84,8 +84,8 @@ func TestAddRates(t *testing.T) {
 	reading := func(ms int, out, in uint64) Sample {
 		return Sample{At: at(ms), Out: map[string]uint64{"net1": out}, In: map[string]uint64{"net1": in}}
 	}
-	tr := &Trace{Start: at(0), Samples: []Sample{reading(0, 0, 0), reading(100, 12_500, 25_000), reading(119, 99_000, 99_000),
-		reading(139, 101_500, 99_000)}}
+	tr := &Trace{Start: at(0), Samples: []Sample{reading(0, 0, 0), reading(100, 12_500, 25_000),
+		reading(119, 99_000, 99_000), reading(139, 101_500, 99_000)}}
 	r := result.New("")
 	tr.AddRates(r, "arm")
 	out, ok := r.Find("arm out net1")
@@ -134,7 +134,8 @@ func TestLateCuts(t *testing.T) {
 		return Sample{At: at(ms), Towards: map[string]uint64{"net1": one, "net2": two}}
 	}
 	tr.Samples = []Sample{sample(900, 100, 0), sample(1000, 200, 0), sample(1100, 300, 100), sample(1200, 302, 200),
-		sample(1900, 304, 300), sample(2100, 900, 300), sample(3950, 903, 400), sample(4100, 903, 403), sample(4200, 903, 405)}
+		sample(1900, 304, 300), sample(2100, 900, 300), sample(3950, 903, 400), sample(4100, 903, 403),
+		sample(4200, 903, 405)}
 	if d := tr.StillCame(); d != 90*time.Millisecond {
 		t.Errorf("still came for %v", d)
 	}

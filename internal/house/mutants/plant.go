@@ -130,7 +130,8 @@ func (p *planter) text(n ast.Node) string {
 
 // add notes a mutant and returns its number.
 func (p *planter) add(n ast.Node, what string) int {
-	m := &mutant{id: len(p.list) + 1, file: p.name, line: p.fset.Position(n.Pos()).Line, in: p.in, what: what + " " + p.text(n)}
+	m := &mutant{id: len(p.list) + 1, file: p.name, line: p.fset.Position(n.Pos()).Line, in: p.in,
+		what: what + " " + p.text(n)}
 	p.list = append(p.list, m)
 	return m.id
 }

@@ -31,7 +31,8 @@ func healthy(t testing.TB) measured {
 // The mean is that of the peers that got an answer.
 func TestMeanOfHonestPeers(t *testing.T) {
 	m := healthy(t)
-	m.during = []honest{{first: time.Millisecond}, {err: errors.New("no echo"), first: time.Hour}, {first: 2 * time.Millisecond}}
+	m.during = []honest{{first: time.Millisecond}, {err: errors.New("no echo"), first: time.Hour},
+		{first: 2 * time.Millisecond}}
 	r := result.New("")
 	if m.metrics(r); r.Metrics["honest_mean_ms"] != 1.5 || r.Metrics["honest_failed"] != 1 {
 		t.Errorf("%v", r.Metrics)

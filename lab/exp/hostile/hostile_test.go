@@ -171,7 +171,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("the view shows %q", shown.String())
 	}
 	report(env, networks[:1], []outcome{{Name: "clean", UsedUDP: true}})
-	if row := env.Result.Tables[3].Rows[0]; row[3] != "dead" || row[7] != "UDP" || strings.Count(shown.String(), "clean: ") != 1 {
+	row := env.Result.Tables[3].Rows[0]
+	if row[3] != "dead" || row[7] != "UDP" || strings.Count(shown.String(), "clean: ") != 1 {
 		t.Errorf("%q, and the view shows %q", row, shown.String())
 	}
 	w := whole{Changed: time.Unix(1, 0), Spread: [2]string{"flow", "packet"}, GapsMs: []float64{120}}

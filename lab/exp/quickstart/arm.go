@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,7 +170,10 @@ func parseRoutes(text string) map[string]bool {
 			}
 			keep = append(keep, f[i])
 		}
-		if !strings.Contains(line, "dev roam0") && !strings.Contains(line, " table local ") && !strings.Contains(line, "linkdown") && len(keep) > 0 {
+		omit := slices.ContainsFunc([]string{"dev roam0", " table local ", "linkdown"}, func(s string) bool {
+			return strings.Contains(line, s)
+		})
+		if !omit && len(keep) > 0 {
 			set[strings.Join(keep, " ")] = true
 		}
 	}

@@ -107,7 +107,8 @@ func TestACellIsJudgedAgainstItsReference(t *testing.T) {
 	c.metrics()
 	m := c.env.Result.Metrics
 	for name, want := range map[string]float64{
-		"throughput_mbps_720p_motion_20ms": 2, "delivery_min_pct": 100, "cells_not_measured": 0, "cells_measured": 1, "bytes_vs_reference_min_pct": 100,
+		"throughput_mbps_720p_motion_20ms": 2, "delivery_min_pct": 100, "cells_not_measured": 0,
+		"cells_measured": 1, "bytes_vs_reference_min_pct": 100,
 		"perfect_min": 1, "perfect_720p_min": 1,
 		"rtp_lost": 0, "cells_not_above_control": 0, "link_share_min_pct": 30, "ssim_mean_min": 1,
 	} {
@@ -144,8 +145,11 @@ func TestPassesAreAveraged(t *testing.T) {
 	}
 	empty := Seen{Quality: ideal, Mbps: 1}
 	c = campaignOf(empty, empty, empty)
-	if c.metrics(); c.env.Result.Metrics["bytes_vs_reference_min_pct"] != 0 || c.env.Result.Metrics["disorder_max_pct"] != 0 {
-		t.Errorf("of nothing: %v", c.env.Result.Metrics)
+	c.metrics()
+	for _, name := range []string{"bytes_vs_reference_min_pct", "disorder_max_pct", "delivery_min_pct"} {
+		if v, ok := c.env.Result.Metrics[name]; v != 0 || !ok {
+			t.Errorf("of nothing %s is %g, %v", name, v, ok)
+		}
 	}
 }
 
