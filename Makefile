@@ -27,6 +27,8 @@ ARGS      ?=
 EXP       ?=
 TESTFLAGS ?=
 PKGS      ?= ./...
+PURE      ?= . ./wire/... ./naming/... ./ilnp/... ./tcpassist/... ./multipath/... ./sched/... ./observer/... \
+	./lab/result ./lab/stats ./lab/packets ./lab/exp/exptest
 LAB_MINUTES ?= 25
 FUZZTOTAL ?= 1h
 SOAK_HOURS ?= 24
@@ -40,7 +42,8 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 OUT       ?= out
 
-.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-mutants bench results lab generate \
+.PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-race test-mutants \
+	release-check bench results lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
 	install uninstall deb clean
@@ -87,6 +90,9 @@ bench: setup-test build ## run the benchmarks, keep figures in OUT/results.json 
 results: ## draw the table of docs/results.md from docs/results.json, which make bench RESULTS=docs/results.json writes
 	$(GO) test -run '^TestResultsAreDrawn$$' ./internal/testutil -draw
 
+test-race: setup-test ## run the pure packages' tests with the race detector, in random order
+	CGO_ENABLED=1 CC=clang-14 $(GO) test -race -shuffle=on $(TESTFLAGS) $(PURE)
+
 test-mutants: setup-build ## plant faults in what judges measurements; fail if tests do not notice 98 % (ARGS='-only PACKAGE')
 	$(GO) run ./internal/house/mutants $(ARGS)
 
@@ -103,6 +109,9 @@ generate-check: setup-test ## fail if the committed generated files are not what
 
 fuzz: setup-build ## run every fuzz target in turn, all within FUZZTOTAL (PKGS=packages to choose)
 	@build/fuzz $(FUZZTOTAL) $(PKGS)
+
+release-check: setup-lab setup-test setup-guest build ## weekly: standard presets, faults, benchmarks, fuzzing, soak, guests, kernels; one page in OUT
+	@build/release-check $(OUT)/release
 
 soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS of virtual time, from SEED
 	SOAK_HOURS=$(SOAK_HOURS) SOAK_HOSTS=$(SOAK_HOSTS) SEED=$(SEED) \

@@ -76,6 +76,9 @@ func (a *app) measure(ctx context.Context, name string, opt runner.Options) erro
 	}
 	opt.Out = a.Out
 	res, err := runner.Run(ctx, name, opt)
+	if errors.Is(err, runner.ErrUsage) {
+		return cli.Usage(err)
+	}
 	if err != nil {
 		return err
 	}

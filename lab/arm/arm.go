@@ -52,9 +52,6 @@ type System interface {
 	Attached(ctx context.Context, e *End, link string) error
 	// Usable waits until a link that got carrier after since can be used.
 	Usable(ctx context.Context, e *End, link string, since time.Time) error
-	// Leaving is called before a link loses carrier that a handoff has left. It waits for
-	// the end of that handoff.
-	Leaving(ctx context.Context, e *End, link string) error
 	// Detached is called when a link has lost carrier.
 	Detached(ctx context.Context, e *End, link string) error
 	// Mode sets the mode of Roam, or does the like.

@@ -37,7 +37,6 @@ type idle struct{}
 
 func (idle) Attached(context.Context, *End, string) error          { return nil }
 func (idle) Usable(context.Context, *End, string, time.Time) error { return nil }
-func (idle) Leaving(context.Context, *End, string) error           { return nil }
 func (idle) Detached(context.Context, *End, string) error          { return nil }
 func (idle) Mode(context.Context, *End, string) error              { return nil }
 func (idle) Use(context.Context, *End, string, bool) error         { return nil }

@@ -14,6 +14,9 @@ import (
 	"roam/sim/ilnphost"
 )
 
+// usableWithin bounds the wait for a link that got carrier.
+const usableWithin = 10 * time.Second
+
 // Roam is Roam on every end host, except those with plain IPv6 in every arm.
 var Roam Simulated = roamArm{}
 
@@ -87,7 +90,7 @@ func (s *roamSystem) Usable(ctx context.Context, e *End, link string, since time
 	if e.Node == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, leftWithin)
+	ctx, cancel := context.WithTimeout(ctx, usableWithin)
 	defer cancel()
 	return topo.Wait(ctx, "locator on "+link, func() bool {
 		_, ok := node.Added(e.Node.Events(), link, since)

@@ -65,7 +65,7 @@ func ParseParams(b []byte) (*Declaration, error) {
 		for key, v := range preset.Set {
 			p, ok := d.Parameters[key]
 			if !ok {
-				return nil, fmt.Errorf("preset %s sets %q: %w", name, key, d.unknown())
+				return nil, fmt.Errorf("preset %s sets %q: %w", name, key, d.unknown(key))
 			}
 			if err := p.check(v); err != nil {
 				return nil, fmt.Errorf("preset %s: %s: %w", name, key, err)
@@ -75,8 +75,8 @@ func ParseParams(b []byte) (*Declaration, error) {
 	return &d, nil
 }
 
-func (d *Declaration) unknown() error {
-	return fmt.Errorf("no such parameter; there are %s", strings.Join(slices.Sorted(maps.Keys(d.Parameters)), ", "))
+func (d *Declaration) unknown(name string) error {
+	return Unknown("parameter", name, slices.Sorted(maps.Keys(d.Parameters)))
 }
 
 // check reports whether v has the parameter's type and lies within its limits.
@@ -144,7 +144,7 @@ func (p Parameter) parse(s string) (v any, err error) {
 func (d *Declaration) Resolve(preset string, settings []string) (Params, error) {
 	chosen, ok := d.Presets[preset]
 	if !ok {
-		return nil, fmt.Errorf("no preset is called %q; there are %s", preset, strings.Join(Presets, ", "))
+		return nil, Unknown("preset", preset, Presets)
 	}
 	out := Params{}
 	for name, p := range d.Parameters {
@@ -158,7 +158,7 @@ func (d *Declaration) Resolve(preset string, settings []string) (Params, error) 
 		}
 		p, ok := d.Parameters[key]
 		if !ok {
-			return nil, fmt.Errorf("setting %q: %w", s, d.unknown())
+			return nil, fmt.Errorf("setting %q: %w", s, d.unknown(key))
 		}
 		v, err := p.parse(text)
 		if err != nil {

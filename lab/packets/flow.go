@@ -136,7 +136,7 @@ func cover(seen []span, s span) ([]span, int) {
 	})
 	j := i
 	for ; j < len(seen) && seen[j].from <= s.to; j++ {
-		fresh -= int(max(0, min(s.to, seen[j].to)-max(s.from, seen[j].from)))
+		fresh -= int(min(s.to, seen[j].to) - max(s.from, seen[j].from))
 	}
 	for _, x := range seen[i:j] {
 		s.from, s.to = min(s.from, x.from), max(s.to, x.to)

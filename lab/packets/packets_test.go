@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,6 +129,30 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// An update that overtook another is told once more when it is acknowledged: that is no early
+// refresh, a second one is.
+func TestOvertakingUpdateIsRepeated(t *testing.T) {
+	mn, cn := roam.ILV{NID: 0xa1, L64: 1}, roam.ILV{NID: 0xc1, L64: 9}
+	list := []Packet{
+		update(t, 0, false, mn, cn, 9, 2, 1), update(t, 100, false, mn, cn, 9, 2),
+		update(t, 200, true, cn, mn, 9, 2, 1), update(t, 300, true, cn, mn, 9, 2),
+		update(t, 301, false, mn, cn, 9, 2), update(t, 501, true, cn, mn, 9, 2),
+		update(t, 502, false, mn, cn, 9, 2), update(t, 702, true, cn, mn, 9, 2),
+	}
+	e := Exchanges(list, 0xa1, 0xc1)
+	if len(e) != 4 || !e[2].Refresh || e[2].Early || !e[3].Refresh || !e[3].Early {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The shortest lifetime of an update is the one by which a refresh is early.
+func TestLeast(t *testing.T) {
+	u := Update{Locators: []Locator{{Lifetime: 9}, {Lifetime: 3}, {Lifetime: 7}}}
+	if got := u.least(); got != 3 {
+		t.Errorf("%d s", got)
+	}
+}
+
 func numbered(at int, n uint32) Packet {
 	return Packet{At: after(at), Proto: UDP, Payload: 4, Length: 12, Data: binary.BigEndian.AppendUint32(nil, n)}
 }
@@ -138,8 +163,12 @@ func TestDatagrams(t *testing.T) {
 		sent = append(sent, numbered(i, uint32(i)))
 	}
 	got := []Packet{numbered(1, 0), numbered(2, 2), numbered(3, 1), numbered(4, 3), numbered(5, 3), numbered(6, 5)}
-	if c := Datagrams(sent, got, 0); c.Sent != 10 || c.Got != 6 || c.Lost != 5 || c.Doubled != 1 || c.Misorders != 1 {
+	if c := Datagrams(sent, got, 0); c.Sent != 10 || c.Got != 6 || c.Lost != 5 || c.Doubled != 1 || c.Misorders != 1 ||
+		c.Bytes != 40 {
 		t.Errorf("%+v", c)
+	}
+	if c := Datagrams(sent[:5], got, 0); c.Lost != 1 {
+		t.Errorf("of five, %d are lost", c.Lost)
 	}
 }
 
@@ -160,11 +189,57 @@ func TestSegments(t *testing.T) {
 	}
 	got = append(got, segment(20, base+300, 100), segment(21, base+400, 100), segment(22, base+1000, 100))
 	c := Segments(sent, got, 500)
-	if c.Bytes != 1000 || c.Resent != 200 || c.Lost != 100 || c.Doubled != 100 || c.Misorders != 1 {
+	if c.Bytes != 1000 || c.Resent != 200 || c.Lost != 100 || c.Doubled != 100 || c.Misorders != 1 ||
+		c.Sent != 3 || c.Got != 12 {
 		t.Errorf("%+v", c)
 	}
 	if c := Segments(sent, got, 5000); c.Bytes != 0 {
 		t.Errorf("a small connection counts: %+v", c)
+	}
+}
+
+// What the receiver has beyond the sender's capture, and what came before its beginning, are
+// no loss of another connection.
+func TestSegmentsOfTwoConnections(t *testing.T) {
+	sent := []Packet{segment(0, 1000, 100), segment(1, 1100, 100)}
+	got := []Packet{segment(2, 900, 150), segment(3, 1000, 100), segment(4, 1000, 100), segment(5, 1100, 100)}
+	other := segment(6, 5000, 100)
+	other.SrcPort = 9
+	if c := Segments(append(sent, other), got, 1); c.Lost != 100 || c.Doubled != 150 || c.Bytes != 300 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What came before the beginning makes up for no loss.
+func TestSegmentsBeforeTheBeginning(t *testing.T) {
+	sent := []Packet{segment(0, 1000, 200)}
+	if c := Segments(sent, []Packet{segment(2, 900, 150), segment(3, 1000, 100)}, 1); c.Lost != 50 || c.Doubled != 50 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Spans that a new one joins become one.
+func TestCover(t *testing.T) {
+	var seen []span
+	for _, c := range []struct {
+		s     span
+		fresh int
+		want  []span
+	}{
+		{span{100, 200}, 100, []span{{100, 200}}},
+		{span{300, 400}, 100, []span{{100, 200}, {300, 400}}},
+		{span{150, 160}, 0, []span{{100, 200}, {300, 400}}},
+		{span{180, 320}, 100, []span{{100, 400}}},
+		{span{350, 500}, 100, []span{{100, 500}}},
+		{span{50, 120}, 50, []span{{50, 500}}},
+		{span{600, 700}, 100, []span{{50, 500}, {600, 700}}},
+		{span{0, 550}, 100, []span{{0, 550}, {600, 700}}},
+		{span{560, 720}, 60, []span{{0, 550}, {560, 720}}},
+	} {
+		fresh := 0
+		if seen, fresh = cover(seen, c.s); fresh != c.fresh || !slices.Equal(seen, c.want) {
+			t.Errorf("%v: %d new, %v; want %d, %v", c.s, fresh, seen, c.fresh, c.want)
+		}
 	}
 }
 
@@ -176,6 +251,12 @@ func TestGaps(t *testing.T) {
 	}
 	if l := Longest(got, after(300), after(900)); l != 590*time.Millisecond {
 		t.Errorf("longest %v", l)
+	}
+	if l := Longest(got, after(0), after(320)); l != 290*time.Millisecond {
+		t.Errorf("longest between %v", l)
+	}
+	if l := Longest(got[:3], after(0), after(301)); l != 290*time.Millisecond {
+		t.Errorf("longest before the last %v", l)
 	}
 }
 

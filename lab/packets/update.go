@@ -74,7 +74,11 @@ type Exchange struct {
 	Messages int      // sent, acknowledgements not counted
 	Acks     []Packet // in order of arrival
 	Refresh  bool     // tells of the same set as the one before
-	Early    bool     // a refresh before half of the announced lifetime was over
+	// Early marks a refresh before half of the announced lifetime was over, unless it repeats
+	// an update that left before the one before it was acknowledged: the two may have arrived
+	// in either order.
+	Early    bool
+	overtook bool // left while the one before was not acknowledged
 }
 
 // Exchanges matches the updates that a host sent to one correspondent with the received
@@ -112,8 +116,8 @@ func note(out []Exchange, p Packet, u Update) []Exchange {
 		last.Update = u // lifetimes have decreased; the acknowledgement echoes them
 		return out
 	}
-	e := Exchange{Update: u, Sent: p, Messages: 1, Refresh: last.SameSet(u)}
-	e.Early = e.Refresh && p.At.Sub(last.Sent.At).Seconds() < float64(last.least())/2
+	e := Exchange{Update: u, Sent: p, Messages: 1, Refresh: last.SameSet(u), overtook: len(last.Acks) == 0}
+	e.Early = e.Refresh && !last.overtook && p.At.Sub(last.Sent.At).Seconds() < float64(last.least())/2
 	return append(out, e)
 }
 

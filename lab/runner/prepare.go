@@ -34,11 +34,11 @@ type runner struct {
 func prepare(name string, opt Options) (*runner, error) {
 	e, err := find(name)
 	if err != nil {
-		return nil, err
+		return nil, usage(err)
 	}
 	opt.Preset = cmp.Or(opt.Preset, "standard")
 	opt.Engine = cmp.Or(opt.Engine, exp.Netns)
-	opt.State = cmp.Or(opt.State, StateDir)
+	opt.State = cmp.Or(opt.State, StateDir())
 	opt.Seed = cmp.Or(opt.Seed, 1)
 	r := &runner{exp: e, opt: opt, bin: opt.Bin}
 	d, err := exp.ParseParams(e.Params)
@@ -46,14 +46,14 @@ func prepare(name string, opt Options) (*runner, error) {
 		return nil, fmt.Errorf("experiment %s: %w", name, err)
 	}
 	if r.params, err = d.Resolve(opt.Preset, opt.Set); err != nil {
-		return nil, err
+		return nil, usage(err)
 	}
 	r.preset = d.Presets[opt.Preset]
 	if r.expect, err = result.ParseExpect(e.Expect); err != nil {
 		return nil, fmt.Errorf("experiment %s: %w", name, err)
 	}
-	if err := supported(e, opt.Engine); err != nil {
-		return nil, err
+	if err := errors.Join(supported(e, opt.Engine), files(opt.JSON, opt.Report)); err != nil {
+		return nil, usage(err)
 	}
 	if r.bin, err = binaries(r.bin); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func binaries(dir string) (string, error) {
 func supported(e exp.Experiment, engine string) error {
 	switch {
 	case !slices.Contains(exp.Engines, engine):
-		return fmt.Errorf("no engine is called %q; there are %s", engine, strings.Join(exp.Engines, ", "))
+		return exp.Unknown("engine", engine, exp.Engines)
 	case !e.Supports(engine):
 		return fmt.Errorf("experiment %s does not run on engine %s, only on %s", e.Name, engine,
 			strings.Join(slices.DeleteFunc(slices.Clone(exp.Engines), func(s string) bool { return !e.Supports(s) }), ", "))
@@ -174,6 +174,16 @@ func kernelHas() error {
 		}
 	}
 	return nil
+}
+
+// files reports which paths of output files are directories.
+func files(paths ...string) (err error) {
+	for _, p := range paths {
+		if info, e := os.Stat(p); e == nil && info.IsDir() {
+			err = errors.Join(err, fmt.Errorf("%s is a directory, not a file to write", p))
+		}
+	}
+	return err
 }
 
 // dirOf is the directory of a file; "" for no file.

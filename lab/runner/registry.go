@@ -2,9 +2,7 @@ package runner
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"roam/lab/exp"
 	"roam/lab/exp/beyond"
@@ -103,5 +101,5 @@ func find(name string) (exp.Experiment, error) {
 			return e, nil
 		}
 	}
-	return exp.Experiment{}, fmt.Errorf("no experiment is called %q; there are %s", name, strings.Join(names, ", "))
+	return exp.Experiment{}, exp.Unknown("experiment", name, names)
 }

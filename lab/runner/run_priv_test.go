@@ -163,7 +163,7 @@ func TestResume(t *testing.T) {
 	args := []string{"--preset", "quick", "--runs", "3", "--json", "r.json"}
 	p := launch(t, nil, args...)
 	kept := func(p *process) int {
-		n, _ := filepath.Glob(StateDir + "/example-*")
+		n, _ := filepath.Glob(StateDir() + "/example-*")
 		return len(n)
 	}
 	before := kept(p)

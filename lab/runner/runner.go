@@ -40,13 +40,41 @@ type Options struct {
 	Report string    // file for the HTML page; "" for none
 	Pcap   string    // directory for captures; "" for none
 	Resume bool      // use the finished runs and cells of an interrupted run
-	State  string    // directory where those are kept; "" is StateDir
+	State  string    // directory where those are kept; "" is StateDir()
 	Bin    string    // directory of roam and roamd; "" is that of the running program
 	Out    io.Writer // for the live view and the table; nil for silence
 }
 
-// StateDir keeps the finished cells of unfinished runs.
-const StateDir = "/var/lib/roam-lab"
+// StateDir returns the directory that keeps the finished cells of unfinished runs: for root
+// below /var/lib, for others as the XDG Base Directory Specification says.
+func StateDir() string { return stateDir(os.Geteuid()) }
+
+func stateDir(user int) string {
+	if user == 0 {
+		return "/var/lib/roam-lab"
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		state = filepath.Join(os.Getenv("HOME"), ".local", "state")
+	}
+	return filepath.Join(state, "roam-lab")
+}
+
+// ErrUsage is wrapped by errors about what was asked for: an unknown experiment, preset,
+// engine or parameter, or a file that cannot be one.
+var ErrUsage = errors.New("usage")
+
+// usage marks an error as one about what was asked for, without a word of its own.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+type usageError struct{ error }
+
+func (e usageError) Unwrap() []error { return []error{e.error, ErrUsage} }
 
 // keepCells is how long the cells of an interrupted run are kept.
 const keepCells = 30 * 24 * time.Hour

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -61,6 +62,42 @@ func TestRunRefusesBeforeItMeasures(t *testing.T) {
 	_, err := Run(t.Context(), "quickstart", Options{Set: []string{"delay_ms=-1"}})
 	if err == nil || !strings.Contains(err.Error(), "delay_ms") {
 		t.Errorf("setting out of range: %v", err)
+	}
+}
+
+// What cannot be asked for is told before anything is measured, as a mistake of the command
+// line.
+func TestUsageErrors(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		experiment string
+		opt        Options
+	}{
+		"experiment": {"quikstart", Options{}}, "preset": {"quickstart", Options{Preset: "quik"}},
+		"parameter": {"quickstart", Options{Set: []string{"delay=1"}}},
+		"engine":    {"quickstart", Options{Engine: "netn"}},
+		"report":    {"quickstart", Options{Report: dir}},
+		"JSON":      {"quickstart", Options{JSON: dir}},
+	} {
+		_, err := Run(t.Context(), c.experiment, c.opt)
+		if !errors.Is(err, ErrUsage) || strings.Contains(err.Error(), "usage") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStateDir(t *testing.T) {
+	t.Setenv("HOME", "/home/user")
+	for xdg, want := range map[string]string{"": "/home/user/.local/state/roam-lab",
+		"relative":   "/home/user/.local/state/roam-lab",
+		"/elsewhere": "/elsewhere/roam-lab"} {
+		t.Setenv("XDG_STATE_HOME", xdg)
+		if got := stateDir(1000); got != want {
+			t.Errorf("%q: %s, want %s", xdg, got, want)
+		}
+	}
+	if got := stateDir(0); got != "/var/lib/roam-lab" {
+		t.Errorf("of root: %s", got)
 	}
 }
 

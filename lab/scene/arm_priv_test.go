@@ -47,10 +47,6 @@ func (a *noted) Attached(_ context.Context, _ *arm.End, link string) error {
 	return a.carrier("attached", link)
 }
 
-func (a *noted) Leaving(_ context.Context, _ *arm.End, link string) error {
-	return a.carrier("leaving", link)
-}
-
 func (a *noted) Detached(_ context.Context, _ *arm.End, link string) error {
 	return a.carrier("detached", link)
 }
@@ -109,7 +105,7 @@ func TestAnotherArm(t *testing.T) {
 	}
 	want := []string{
 		"setup 2", "attached net2 true", "mode hard", "use net1 false", "use net1 true",
-		"leaving net1 true", "detached net1 false", "detached net2 false", "attached net1 true",
+		"detached net1 false", "detached net2 false", "attached net1 true",
 		"usable net2 true", "detached net1 false", "attached net2 true", "detached net2 false",
 	}
 	if !slices.Equal(a.calls, want) {

@@ -18,6 +18,7 @@ const sampleEvery = 100 * time.Millisecond
 type Sample struct {
 	At      time.Time
 	Out, In map[string]uint64 // from the host, to it
+	Towards map[string]uint64 // packets that the core sent to the router of each network
 }
 
 // sampler reads counters and feeds the live view.
@@ -26,6 +27,7 @@ type sampler struct {
 	board   func() []live.Session
 	mu      sync.Mutex
 	samples []Sample
+	begins  []Begin                 // set when watchBegins has ended
 	states  map[string]node.Locator // by link, refreshed after each event
 	stale   chan struct{}
 	stop    context.CancelFunc
@@ -37,6 +39,7 @@ func startSampler(ctx context.Context, sc *Scene, board func() []live.Session) *
 	s := &sampler{s: sc, board: board, stop: stop, stale: make(chan struct{}, 1), states: map[string]node.Locator{}}
 	s.refresh()
 	s.done.Go(func() { s.run(ctx) })
+	s.done.Go(func() { s.watchBegins(ctx) })
 	if sc.Mobile().Node != nil {
 		s.done.Go(func() { s.ask(ctx) })
 	}
@@ -87,8 +90,11 @@ func (s *sampler) ask(ctx context.Context) {
 }
 
 func (s *sampler) take() {
-	now := Sample{At: time.Now(), Out: map[string]uint64{}, In: map[string]uint64{}}
+	now := Sample{At: time.Now(), Out: map[string]uint64{}, In: map[string]uint64{}, Towards: map[string]uint64{}}
 	for name, k := range s.s.Mobile().Links {
+		if stats, err := s.s.Core.Stats(s.s.Mobile().Routers[name].Name()); err == nil {
+			now.Towards[name] = stats.TxPackets
+		}
 		now.Out[name] = k.Counters(linkem.AB).DeliveredBytes
 		now.In[name] = k.Counters(linkem.BA).DeliveredBytes
 	}

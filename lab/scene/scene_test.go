@@ -1,8 +1,12 @@
 package scene
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"roam/lab/node"
+	"roam/lab/result"
 )
 
 func TestSoftGoesAroundTheRing(t *testing.T) {
@@ -71,5 +75,96 @@ func TestShares(t *testing.T) {
 func TestNIDs(t *testing.T) {
 	if NID("cn2") != 0x1000_0000_0000_00c2 || NID("mn") == NID("cn1") {
 		t.Errorf("NIDs %v, %v", NID("mn"), NID("cn2"))
+	}
+}
+
+// Rates leave out readings in quick succession.
+func TestAddRates(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	reading := func(ms int, out, in uint64) Sample {
+		return Sample{At: at(ms), Out: map[string]uint64{"net1": out}, In: map[string]uint64{"net1": in}}
+	}
+	tr := &Trace{Start: at(0), Samples: []Sample{reading(0, 0, 0), reading(100, 12_500, 25_000),
+		reading(119, 99_000, 99_000), reading(139, 101_500, 99_000)}}
+	r := result.New("")
+	tr.AddRates(r, "arm")
+	out, ok := r.Find("arm out net1")
+	in, _ := r.Find("arm in net1")
+	if !ok || !slices.Equal(out.X, []float64{0.1, 0.139}) || !slices.Equal(out.Y, []float64{1, 1}) ||
+		!slices.Equal(in.Y, []float64{2, 0}) {
+		t.Errorf("%+v, %+v", out, in)
+	}
+}
+
+func TestLinkNames(t *testing.T) {
+	if s := linkNames(nil); s != "none" {
+		t.Errorf("of none %q", s)
+	}
+	if s := linkNames([]node.LinkLocator{{Link: "b"}, {Link: "a"}, {Link: "b"}}); s != "a+b" {
+		t.Errorf("of two %q", s)
+	}
+}
+
+// A cut is late by when it was over; packets to its network count until the link returns.
+func TestLateCuts(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	step := func(op Op, planned, over int, link, from string, settled bool) Done {
+		d := time.Duration(planned) * time.Millisecond
+		return Done{Step: Step{Op: op, At: d, Link: link, From: from, Settled: settled}, At: at(planned), Over: at(over)}
+	}
+	tr := &Trace{Start: at(0), End: at(5000), Steps: []Done{
+		step(Attach, 500, 1500, "net2", "net1", false), step(Detach, 1000, 1030, "net1", "", false),
+		step(Attach, 2000, 2900, "net1", "net2", false), step(Swap, 3000, 3900, "net2", "net1", true),
+		step(Cut, 4000, 4010, "net2", "", false)}}
+	if l := tr.Late(); l != 30*time.Millisecond {
+		t.Errorf("%v late", l)
+	}
+	tr.Steps[3].Settled = false
+	if l := tr.Late(); l != 900*time.Millisecond {
+		t.Errorf("with a swap %v late", l)
+	}
+	if b := tr.Behind(); b != 0 {
+		t.Errorf("%v behind", b)
+	}
+	tr.Steps[0].At, tr.Steps[1].At = at(507), at(1002)
+	if b := tr.Behind(); b != 7*time.Millisecond {
+		t.Errorf("%v behind", b)
+	}
+	sample := func(ms int, one, two uint64) Sample {
+		return Sample{At: at(ms), Towards: map[string]uint64{"net1": one, "net2": two}}
+	}
+	tr.Samples = []Sample{sample(900, 100, 0), sample(1000, 200, 0), sample(1100, 300, 100), sample(1200, 302, 200),
+		sample(1900, 304, 300), sample(2100, 900, 300), sample(3950, 903, 400), sample(4100, 903, 403),
+		sample(4200, 903, 405)}
+	if d := tr.StillCame(); d != 90*time.Millisecond {
+		t.Errorf("still came for %v", d)
+	}
+	tr.Samples[4].Towards["net1"] = 305
+	if d := tr.StillCame(); d != 870*time.Millisecond {
+		t.Errorf("with a late packet still came for %v", d)
+	}
+	tr.Steps[1].Host = "cn1"
+	if d := tr.StillCame(); d != 90*time.Millisecond {
+		t.Errorf("of a correspondent's link too: %v", d)
+	}
+}
+
+// A link begins to carry data with a burst, ceases with silence, and is not busy by a few
+// frames of neighbor discovery.
+func TestBegins(t *testing.T) {
+	at := func(n int) time.Time { return time.Unix(1000, 0).Add(time.Duration(n) * watchEvery) }
+	b := begins{busy: map[string]bool{}}
+	for n, sent := range []uint64{0, 3, 3, 10, 18, 40, 41, 41, 60} {
+		b.note(at(n), map[string]uint64{"net1": sent, "net2": 0})
+	}
+	tr := Trace{Begins: b.list}
+	if len(b.list) != 2 || b.list[0] != (Begin{at(4), "net1"}) || b.list[1] != (Begin{at(8), "net1"}) {
+		t.Errorf("%v", b.list)
+	}
+	if when, ok := tr.Carried("net1", at(5)); !ok || !when.Equal(at(8)) {
+		t.Errorf("%v, %v", when, ok)
+	}
+	if _, ok := tr.Carried("net2", at(0)); ok {
+		t.Error("a link without data carries some")
 	}
 }

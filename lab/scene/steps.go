@@ -16,8 +16,8 @@ type Op int
 const (
 	Mark    Op = iota // nothing: it names a part of the schedule
 	Attach            // the link gets carrier
-	Detach            // the link loses carrier, where the arm tells, only when the handoff from it is over
-	Cut               // the link loses carrier at once, even during a handoff
+	Detach            // the link loses carrier at the end of an overlap, whatever the arm has done by then
+	Cut               // the link loses carrier without an overlap
 	Swap              // the link gets carrier, and From loses it at the same moment
 	Mode              // the mode of Roam becomes Link
 	Disable           // graceful withdrawal: the link is not used any more, but stays
@@ -87,10 +87,10 @@ func (s *Schedule) Duality(unit time.Duration, links ...string) {
 	s.Length = 12 * unit
 }
 
-// Done is a step with the time at which it was really done.
+// Done is a step with the times at which it was begun and done.
 type Done struct {
 	Step
-	At time.Time
+	At, Over time.Time
 }
 
 // follow carries out the steps at their times.
@@ -104,11 +104,11 @@ func (s *Scene) follow(ctx context.Context, t *Trace, plan Schedule) error {
 		}
 		at := time.Now()
 		if s.cfg.Arm.Traits().Moves {
-			if err := s.do(ctx, step); err != nil {
+			if err := errors.Join(s.plant(ctx, step), s.do(ctx, step)); err != nil {
 				return fmt.Errorf("step at %v: %w", step.At, err)
 			}
 		}
-		t.Steps = append(t.Steps, Done{step, at})
+		t.Steps = append(t.Steps, Done{step, at, time.Now()})
 	}
 	return until(ctx, t.Start.Add(plan.Length))
 }
@@ -130,12 +130,7 @@ func (s *Scene) do(ctx context.Context, step Step) error {
 	switch step.Op {
 	case Attach:
 		return s.attach(ctx, e, step.Link)
-	case Detach:
-		if err := s.system.Leaving(ctx, e, step.Link); err != nil {
-			return err
-		}
-		return s.detach(ctx, e, step.Link)
-	case Cut:
+	case Detach, Cut:
 		return s.detach(ctx, e, step.Link)
 	case Swap:
 		return s.swap(ctx, e, step)

@@ -19,6 +19,7 @@ type Trace struct {
 	Start, End time.Time
 	Steps      []Done
 	Samples    []Sample
+	Begins     []Begin  // when links of the mobile host began to carry its data
 	Adverts    []Advert // received by the mobile host
 	Drops      map[string]uint64
 	Events     map[string][]node.Event // of the daemons, by host
@@ -48,6 +49,7 @@ func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Sess
 	err := s.follow(ctx, t, plan)
 	t.End = time.Now()
 	t.Samples = smp.finish()
+	t.Begins = smp.begins
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +67,54 @@ func (t *Trace) At(d time.Duration) time.Time { return t.Start.Add(d) }
 
 // Rel returns a moment as seconds since the start of the schedule.
 func (t *Trace) Rel(at time.Time) float64 { return at.Sub(t.Start).Seconds() }
+
+// Late returns how long a loss of carrier took at most, from the moment at which the schedule
+// was to do it. Of a Swap that waits for its locator the schedule says nothing.
+func (t *Trace) Late() (worst time.Duration) {
+	for _, d := range t.Steps {
+		if d.Op == Detach || d.Op == Cut || d.Op == Swap && !d.Settled {
+			worst = max(worst, d.Over.Sub(d.At))
+		}
+	}
+	return worst
+}
+
+// Behind returns by how much a step was begun later than the schedule says, at most: the
+// lab's own lateness.
+func (t *Trace) Behind() (worst time.Duration) {
+	for _, d := range t.Steps {
+		worst = max(worst, d.At.Sub(t.At(d.Step.At)))
+	}
+	return worst
+}
+
+// StillCame returns for how long after the loss of a link packets to the mobile host still
+// took the way to its network, at most and to the interval of two samples.
+func (t *Trace) StillCame() (worst time.Duration) {
+	for i, d := range t.Steps {
+		link := map[Op]string{Detach: d.Link, Cut: d.Link, Swap: d.From}[d.Op]
+		if link == "" || d.Host != "" {
+			continue
+		}
+		back := t.End
+		for _, later := range t.Steps[i+1:] {
+			if (later.Op == Attach || later.Op == Swap) && later.Link == link {
+				back = later.At
+				break
+			}
+		}
+		for j := 1; j < len(t.Samples); j++ {
+			a, b := t.Samples[j-1], t.Samples[j]
+			if b.At.After(d.Over) && b.At.Before(back) && b.Towards[link] > a.Towards[link]+idleFrames {
+				worst = max(worst, b.At.Sub(d.Over))
+			}
+		}
+	}
+	return worst
+}
+
+// idleFrames are what a network gets between two samples without data: neighbor discovery.
+const idleFrames = 2
 
 // SampleAt returns the first sample not before a moment, or the last of all.
 func (t *Trace) SampleAt(at time.Time) Sample {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/constant"
 	"go/importer"
 	"go/parser"
@@ -48,6 +49,7 @@ type planter struct {
 	in    string
 	edits []edit
 	list  []*mutant
+	live  []string          // functions to leave out
 	loops map[ast.Node]bool // statements that cannot be wrapped
 }
 
@@ -62,7 +64,11 @@ func load(dir string, exports map[string]string) (*planter, []*ast.File, []strin
 	var files []*ast.File
 	var names []string
 	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
+		ours, err := build.Default.MatchFile(dir, filepath.Base(path))
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("read: %w", err)
+		}
+		if !ours || strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		f, err := parser.ParseFile(p.fset, path, nil, parser.ParseComments)
@@ -87,7 +93,7 @@ func (p *planter) file(path string, f *ast.File) ([]byte, error) {
 	}
 	p.name, p.src, p.edits = path, src, nil
 	for _, d := range f.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && !slices.Contains(p.live, fn.Name.Name) {
 			p.in = fn.Name.Name
 			ast.Inspect(fn.Body, p.visit)
 		}
@@ -124,7 +130,8 @@ func (p *planter) text(n ast.Node) string {
 
 // add notes a mutant and returns its number.
 func (p *planter) add(n ast.Node, what string) int {
-	m := &mutant{id: len(p.list) + 1, file: p.name, line: p.fset.Position(n.Pos()).Line, in: p.in, what: what + " " + p.text(n)}
+	m := &mutant{id: len(p.list) + 1, file: p.name, line: p.fset.Position(n.Pos()).Line, in: p.in,
+		what: what + " " + p.text(n)}
 	p.list = append(p.list, m)
 	return m.id
 }

@@ -68,7 +68,11 @@ func mutantOn(id int) bool {
 
 func mutantNot(id int, b bool) bool { return b != mutantOn(id) }
 
-func mutantTen[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint16 | ~uint32 | ~uint64 | ~float64](id int, v T) T {
+type mutantNumber interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint16 | ~uint32 | ~uint64 | ~float64
+}
+
+func mutantTen[T mutantNumber](id int, v T) T {
 	if mutantOn(id) {
 		return v * 10
 	}
@@ -112,6 +116,7 @@ func (t target) run() ([]*mutant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.dir, err)
 	}
+	p.live = t.live
 	overlay := map[string]string{}
 	put := func(path string, b []byte) error {
 		to := filepath.Join(work, fmt.Sprintf("%d.go", len(overlay)))
@@ -176,7 +181,8 @@ func compile(dir, work string, overlay map[string]string) (string, error) {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", file, "-o", bin, "./"+dir).CombinedOutput(); err != nil {
+	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", file, "-o", bin, "./"+dir)
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile %s with faults: %w: %s", dir, err, out)
 	}
 	return bin, nil

@@ -28,6 +28,22 @@ func healthy(t testing.TB) measured {
 	return m
 }
 
+// The mean is that of the peers that got an answer.
+func TestMeanOfHonestPeers(t *testing.T) {
+	m := healthy(t)
+	m.during = []honest{{first: time.Millisecond}, {err: errors.New("no echo"), first: time.Hour},
+		{first: 2 * time.Millisecond}}
+	r := result.New("")
+	if m.metrics(r); r.Metrics["honest_mean_ms"] != 1.5 || r.Metrics["honest_failed"] != 1 {
+		t.Errorf("%v", r.Metrics)
+	}
+	m.during = nil
+	r = result.New("")
+	if m.metrics(r); r.Metrics["honest_during"] != 0 || r.Unmeasured["honest_mean_ms"] != "" {
+		t.Errorf("of no peers: %v, %v", r.Metrics, r.Unmeasured)
+	}
+}
+
 // Each claim fails by a record just beyond its bound, and by no other.
 func TestEachClaimSeesRed(t *testing.T) {
 	var cases []exptest.Case

@@ -157,11 +157,31 @@ func TestSideBySide(t *testing.T) {
 
 // A network that was not requested is not measured, and a failed one is a "no".
 func TestReport(t *testing.T) {
-	env := &exp.Env{Result: result.New("hostile-paths"), View: live.New(&strings.Builder{})}
+	var shown strings.Builder
+	env := &exp.Env{Result: result.New("hostile-paths"), View: live.New(&shown)}
 	report(env, networks[:1], []outcome{{Name: "clean", ILNP: true, SetupMs: 20, TCP: true, UDP: false, Why: "reset"}})
 	m := env.Result.Metrics
 	if m["clean_setup"] != 1 || m["clean_survives"] != 0 || env.Result.Unmeasured["options_setup"] == "" {
 		t.Errorf("%v, %v", m, env.Result.Unmeasured)
+	}
+	if row := env.Result.Tables[0].Rows[0]; row[3] != "lives" || row[4] != "dead" || row[7] != "options" {
+		t.Errorf("%q", row)
+	}
+	if !strings.Contains(shown.String(), "clean: reset") {
+		t.Errorf("the view shows %q", shown.String())
+	}
+	report(env, networks[:1], []outcome{{Name: "clean", UsedUDP: true}})
+	row := env.Result.Tables[3].Rows[0]
+	if row[3] != "dead" || row[7] != "UDP" || strings.Count(shown.String(), "clean: ") != 1 {
+		t.Errorf("%q, and the view shows %q", row, shown.String())
+	}
+	w := whole{Changed: time.Unix(1, 0), Spread: [2]string{"flow", "packet"}, GapsMs: []float64{120}}
+	if row := w.row("x"); row[3] != "by flow here, by packet there" || row[4] != "[120] ms" {
+		t.Errorf("%q", row)
+	}
+	w = whole{}
+	if row := w.row("x"); row[3] != "none" || row[4] != "none" {
+		t.Errorf("%q", row)
 	}
 	reportAttacks(env, []attack{{Name: "alone", Alone: true, Rate: 1e6, RTTMs: 20, Received: 100, Sent: 27650}})
 	if got := m["alone_share"]; got < 0.499 || got > 0.501 {

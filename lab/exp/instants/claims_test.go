@@ -1,6 +1,7 @@
 package instants
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +64,24 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("receive buffers overflow", nil, []string{"udp-lost"}, func(s *seen) { s.bufferErrors = 1 })
 	add("no TCP", nil, []string{"tcp-whole", "tcp-gap"}, func(s *seen) { s.out, s.in = nil, nil })
 	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// The table lists what cost most: losses first, then the longer gap of the two.
+func TestWorstInstants(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "quick")
+	gap := func(udp, tcp int) instant {
+		return instant{udpGap: time.Duration(udp) * time.Millisecond, tcpGap: time.Duration(tcp) * time.Millisecond}
+	}
+	list := []instant{gap(9, 1), gap(1, 8), gap(7, 2), {lost: 1}, gap(5, 3), gap(4, 6)}
+	var order []string
+	for _, row := range worst(list, p, true).Rows {
+		order = append(order, row[2]+" "+row[3])
+	}
+	if want := "0.00 0.00, 9.00 1.00, 1.00 8.00, 7.00 2.00, 4.00 6.00, 5.00 3.00"; strings.Join(order, ", ") != want {
+		t.Errorf("%q", order)
+	}
+	long := make([]instant, 20)
+	if n := len(worst(long, p, false).Rows); n != 8 {
+		t.Errorf("%d rows", n)
+	}
 }

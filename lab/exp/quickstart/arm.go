@@ -1,9 +1,13 @@
 package quickstart
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +20,9 @@ import (
 
 // access are the names of the mobile host's interfaces, one per network.
 var access = []string{"net1", "net2", "net3"}
+
+// snaplen is how much of each packet captures keep: the headers.
+const snaplen = 160
 
 // setupWithin bounds the wait for data from every application.
 const setupWithin = 20 * time.Second
@@ -110,7 +117,17 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 			return nil, err
 		}
 	}
+	var caps *scene.Captures
+	if a.env.Pcap != "" {
+		if caps, err = a.net.Capture(ctx, filepath.Join(a.env.Pcap, cmp.Or(a.name, "roam")), snaplen, "ip6"); err != nil {
+			return nil, err
+		}
+	}
 	seen, err := a.net.Run(ctx, a.plan.Schedule, a.traffic.board)
+	if caps != nil {
+		_, cerr := caps.Stop() // dropped packets are missing in the file only
+		err = cmp.Or(err, cerr)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -130,15 +147,21 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	return t, nil
 }
 
-// routes returns the mobile host's main routing table without its volatile parts: times,
-// and the routes of links without carrier, which the kernel removes at arbitrary times. It
-// omits the route of the session prefix.
+// routes returns the mobile host's routes of all tables and its rules, without their
+// volatile parts: times, and the routes of links without carrier, which the kernel removes at
+// arbitrary times. It omits the routes of our own device, and the table local, in which the
+// kernel lists the host's addresses.
 func (a *round) routes(ctx context.Context) (map[string]bool, error) {
-	out, err := a.net.Mobile().Host.Command(ctx, "ip", "-6", "route", "show", "table", "main").Output()
-	if err != nil {
-		return nil, fmt.Errorf("list routes: %w", err)
+	all := map[string]bool{}
+	for _, args := range [][]string{{"ip", "-6", "route", "show", "table", "all"},
+		{"ip", "-6", "rule", "show"}} {
+		out, err := a.net.Mobile().Host.Command(ctx, args...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		maps.Copy(all, parseRoutes(string(out)))
 	}
-	return parseRoutes(string(out)), nil
+	return all, nil
 }
 
 func parseRoutes(text string) map[string]bool {
@@ -153,7 +176,10 @@ func parseRoutes(text string) map[string]bool {
 			}
 			keep = append(keep, f[i])
 		}
-		if !strings.Contains(line, "dev roam0") && !strings.Contains(line, "linkdown") && len(keep) > 0 {
+		omit := slices.ContainsFunc([]string{"dev roam0", " table local ", "linkdown"}, func(s string) bool {
+			return strings.Contains(line, s)
+		})
+		if !omit && len(keep) > 0 {
 			set[strings.Join(keep, " ")] = true
 		}
 	}

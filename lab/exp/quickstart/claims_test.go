@@ -23,13 +23,17 @@ type records struct {
 	out, in   func(*exptest.Datagram) // of the UDP probe with Roam
 	up, down  func(time.Duration) bool
 	late      map[string]time.Duration // from the advertisement to the locator, by number of the handoff
+	slow      map[int]time.Duration    // from the locator to data, by number of the handoff
 	bytes     map[string]uint64        // additional bytes by link, in the samples of the phase of three links
 	routes    string                   // afterwards
 	died      map[string]error
 	drops     map[string]uint64
 	peers     int
 	overflows int
-	control   func(*trace) // alters the pass without Roam
+	lateCut   time.Duration
+	behind    time.Duration // of the lab's schedule
+	came      uint64        // packets to a network after its cut
+	control   func(*trace)  // alters the pass without Roam
 }
 
 const routesBefore = "2001:db8:1::/64 dev net1 proto kernel metric 256 expires 3599sec pref medium\n" +
@@ -49,8 +53,9 @@ func healthy(t testing.TB, set ...string) *records {
 	p := exptest.Params(t, Experiment.Params, "quick", append([]string{"udp_rate=4000", "udp_rate_in=1000"}, set...)...)
 	pl := plan(p, false)
 	return &records{
-		t: t, p: p, length: pl.Length, late: map[string]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
-		died: map[string]error{}, drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
+		t: t, p: p, length: pl.Length, late: map[string]time.Duration{},
+		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
+		lateCut: 900 * time.Millisecond, died: map[string]error{}, drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
 	}
 }
 
@@ -91,13 +96,21 @@ func (x *records) pass(control bool) *trace {
 	}}
 	n := 0
 	for _, s := range pl.Steps {
-		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At)})
+		over := exptest.At(s.At)
+		if s.Op == scene.Detach && s.Link == "net3" { // in the middle of the ring
+			over = over.Add(x.lateCut)
+		}
+		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At), Over: over})
+		if n == 1 {
+			tr.Steps[len(tr.Steps)-1].At = exptest.At(s.At + x.behind)
+		}
 		if s.From == "" || s.Op != scene.Attach && s.Op != scene.Swap {
 			continue
 		}
 		n++
 		usable := x.locator(n, s.At)
 		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(usable - x.lag(n)), Link: s.Link})
+		tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(usable + x.slow[n]), Link: s.Link})
 		to := []node.LinkLocator{{Link: s.Link}}
 		tr.events = append(tr.events,
 			node.Event{Time: exptest.At(usable), Kind: "locator-added", To: to},
@@ -108,14 +121,21 @@ func (x *records) pass(control bool) *trace {
 	return tr
 }
 
+// bringUp is how long links take to carry data after a step that adds them.
+const bringUp = 300 * time.Millisecond
+
 // samples are the bytes of the links: all by net1 but in the phases with three links, where
 // each has its third within less than two points.
 func (x *records) samples(pl schedule) (list []scene.Sample) {
 	sum := map[string]uint64{"net1": 0, "net2": 0, "net3": 0}
 	for at := time.Duration(0); at <= pl.Length; at += 100 * time.Millisecond {
-		now := scene.Sample{At: exptest.At(at), Out: map[string]uint64{}, In: map[string]uint64{}}
+		now := scene.Sample{At: exptest.At(at), Out: map[string]uint64{}, In: map[string]uint64{},
+			Towards: map[string]uint64{}}
 		for i, p := range pl.shares {
-			if at <= p.span.from || at > p.span.to {
+			if at <= p.span.from+bringUp && len(p.links) > 1 || at <= p.span.from || at > p.span.to {
+				if i == 0 && at > p.span.from && at <= p.span.to {
+					sum["net3"] += 300_000 // the link in use, until the others have addresses
+				}
 				continue
 			}
 			if len(p.links) == 1 {
@@ -129,6 +149,7 @@ func (x *records) samples(pl schedule) (list []scene.Sample) {
 		}
 		for l, n := range sum {
 			now.Out[l], now.In[l] = n, n
+			now.Towards[l] = uint64(at/time.Second) + x.came // a packet a second: neighbor discovery
 			if len(pl.shares) > 0 && at >= pl.shares[0].span.to {
 				now.Out[l] += x.bytes["out "+l]
 				now.In[l] += x.bytes["in "+l]
@@ -261,7 +282,16 @@ func TestEachClaimSeesRed(t *testing.T) {
 			cut := at + x.p.Seconds("overlap_s")
 			x.down = exptest.Within(cut+100*ms, cut+154*ms)
 		}, "soft-tcp-gap")
-		add("late locator in the "+name, func(x *records) { x.late[string(rune('0'+n))] = 104 * ms }, "ra-usable")
+		add("TCP in pauses before the next step of the "+name, func(x *records) {
+			next := at + x.p.Seconds("dwell_s")
+			x.down = exptest.Within(next-inFlight-60*ms, next-inFlight-6*ms)
+		}, "soft-tcp-gap")
+		add("TCP in pauses before its link goes in the "+name, func(x *records) {
+			cut := at + x.p.Seconds("overlap_s")
+			x.down = exptest.Within(cut-60*ms, cut-6*ms)
+		}, "soft-tcp-gap")
+		add("late locator in the "+name, func(x *records) { x.late[string(rune('0'+n))] = 104 * ms }, "ra-usable", "ra-data")
+		add("late data in the "+name, func(x *records) { x.slow[n] = 14 * ms }, "ra-data")
 	}
 	add("first datagram out late", func(x *records) { x.out = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")
 	add("first datagram in late", func(x *records) { x.in = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")
@@ -279,6 +309,10 @@ func TestEachClaimSeesRed(t *testing.T) {
 	for _, way := range []string{"out", "in"} {
 		add("uneven "+way, func(x *records) { x.bytes[way+" net1"] = 60_000 }, "shares")
 	}
+	add("a late cut", func(x *records) { x.lateCut = 1100 * ms }, "on-time")
+	add("the kernel refuses one", func(x *records) {
+		x.out = func(d *exptest.Datagram) { d.Refused = d.At == lost }
+	}, "soft-loss")
 	add("a route lost", func(x *records) { x.routes = "default via fe80::1 dev net1 proto ra metric 1024\n" }, "routes")
 	add("a route left", func(x *records) { x.routes += "2001:db8:9::/64 dev net2 metric 1\n" }, "routes")
 	for what, alter := range map[string]func(*traffic){
@@ -310,6 +344,9 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x = healthy(t)
 	x.control = func(tr *trace) { tr.Steps = nil }
 	grey("control keeps its network", x, "control")
+	x = healthy(t)
+	x.behind = 1001 * time.Millisecond
+	grey("the lab is late", x, "on-time")
 	grey("few datagrams", healthy(t, "udp_rate=2000"), "soft-loss")
 	x = healthy(t)
 	x.overflows = 1

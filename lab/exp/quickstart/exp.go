@@ -34,6 +34,7 @@ var Experiment = exp.Experiment{
 func tools() map[string]string {
 	t := maps.Clone(scene.Tools)
 	maps.Copy(t, workload.Tools)
+	t["tcpdump"] = "tcpdump"
 	return t
 }
 

@@ -35,9 +35,12 @@ func (t *trace) metrics(env *exp.Env) {
 	for _, d := range t.routeDiff {
 		r.Mark(result.Event{T: t.Rel(t.End), Arm: "routes", Kind: "route", Label: d})
 	}
+	r.Set("cut_late_ms", stats.Millis(t.Late()))
+	r.Set("schedule_late_ms", stats.Millis(t.Behind()))
+	r.Set("cut_still_came_ms", stats.Millis(t.StillCame()))
 	worst := 0.0
 	for _, p := range t.plan.shares {
-		out, in := t.Shares(t.At(p.span.from), t.At(p.span.to))
+		out, in := t.Shares(t.inUse(p), t.At(p.span.to))
 		for way, shares := range map[string]map[string]float64{"out": out, "in": in} {
 			for _, l := range access {
 				want := 0.0
@@ -52,6 +55,27 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("duality_share_error_points", worst)
 }
+
+// inUse returns when all links of a phase have begun to carry data both ways: before that
+// they get addresses, and the ends agree.
+func (t *trace) inUse(p sharePhase) time.Time {
+	from := t.At(p.span.from)
+	first := t.SampleAt(from)
+	for _, s := range t.Samples {
+		if s.At.Before(from) || s.At.After(t.At(p.span.to)) {
+			continue
+		}
+		if !slices.ContainsFunc(p.links, func(l string) bool {
+			return s.Out[l] < first.Out[l]+aFew || s.In[l] < first.In[l]+aFew
+		}) {
+			return s.At
+		}
+	}
+	return from
+}
+
+// aFew are the bytes that a link without data may carry: neighbor discovery.
+const aFew = 2000
 
 // metricName makes part of a metric's name out of words.
 func metricName(words string) string {
@@ -113,21 +137,27 @@ func (t *trace) softMetrics(r *result.Result) {
 	udp, tcp := t.staticGaps()
 	r.Set("udp_static_gap_ms", udp)
 	r.Set("tcp_static_gap_ms", tcp)
-	var tcpGap, udpGap, ra float64
+	var tcpGap, udpGap, ra, data float64
 	for _, h := range t.handoffs() {
 		if h.hard {
 			continue
 		}
-		if h.usable.IsZero() || h.advert.IsZero() {
-			ra = math.NaN()
-		} else {
-			ra = max(ra, stats.Millis(h.usable.Sub(h.advert)))
-		}
+		ra = max(ra, since(h.advert, h.usable))
+		data = max(data, since(h.advert, h.carried))
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
 	}
 	r.Set("tcp_soft_gap_ms", tcpGap)
 	r.Set("udp_soft_gap_ms", udpGap)
 	r.Set("ra_to_locator_ms", ra)
+	r.Set("ra_to_data_ms", data)
+}
+
+// since is the time between two moments in milliseconds; NaN if one of them never was.
+func since(from, to time.Time) float64 {
+	if from.IsZero() || to.IsZero() {
+		return math.NaN()
+	}
+	return stats.Millis(to.Sub(from))
 }
 
 // inFlight is how long before the hard cut a datagram may have left that the cut still
@@ -184,6 +214,7 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 			r.Set("hard_tcp_gap_"+way+"_ms", stats.Millis(gap))
 		}
 		r.Set("hard_away_ms", stats.Millis(h.usable.Sub(h.cut)))
+		r.Set("hard_ra_to_data_ms", since(h.advert, h.carried))
 		r.Set("hard_lost", float64(h.lost))
 	}
 }

@@ -26,10 +26,6 @@ type sharePhase struct {
 	span  span
 }
 
-// settle is the time after a change of the locator set in which its shares do not count,
-// since both ends must agree on it first.
-const settle = 700 * time.Millisecond
-
 // soft is how many soft handoffs go around the ring of links.
 const soft = 4
 
@@ -75,5 +71,5 @@ func plan(p exp.Params, control bool) schedule {
 }
 
 func (s *schedule) share(name string, links []string, from, to time.Duration) {
-	s.shares = append(s.shares, sharePhase{name: name, links: links, span: span{from + settle, to}})
+	s.shares = append(s.shares, sharePhase{name: name, links: links, span: span{from, to}})
 }

@@ -88,6 +88,7 @@ func TestExpectationsAreOfMetricsThatExist(t *testing.T) {
 func TestParseRoutes(t *testing.T) {
 	set := parseRoutes("2001:db8:1::/64 dev net1 proto kernel metric 256 expires 3599sec pref medium\n" +
 		"fd69:6c6e:7000:2627::/64 dev roam0 metric 1 pref medium\n" +
+		"local 2001:db8:1::1 dev net1 table local proto kernel metric 0 pref medium\n" +
 		"fe80::/64 dev net2 proto kernel metric 256 linkdown pref medium\n\n")
 	if len(set) != 1 || !set["2001:db8:1::/64 dev net1 proto kernel metric 256 pref medium"] {
 		t.Errorf("routes %v", set)

@@ -31,7 +31,8 @@ type handoff struct {
 	from, to string
 	up       time.Time // carrier of the new link
 	advert   time.Time // first advertisement there; zero: none received
-	usable   time.Time // the daemon has a locator there; zero if never
+	usable   time.Time // the daemon has a locator there, as it says; zero if never
+	carried  time.Time // the new link carries the mobile host's data, as the emulator says; zero if never
 	cut      time.Time // carrier of the old link lost
 	end      time.Time // next step
 	ackMs    float64   // handoff begun to acknowledged by all; NaN if unknown
@@ -68,6 +69,7 @@ func (t *trace) handoffs() []handoff {
 			}
 		}
 		h.usable, _ = node.Added(t.events, h.to, h.up)
+		h.carried, _ = t.Carried(h.to, h.up)
 		for _, ra := range t.Adverts {
 			if ra.Link == h.to && !ra.At.Before(h.up) {
 				h.advert = ra.At
@@ -103,17 +105,18 @@ func (t *trace) costs(h *handoff) {
 		to = hard
 	}
 	h.lost = tr.flowUp.Count(from, to).Lost + tr.flowDown.Count(from, to).Lost
-	w := t.window()
 	begin := h.usable
 	if begin.IsZero() {
 		begin = h.up
 	}
-	moments := []time.Time{begin, h.cut}
+	// Soft: all the time, up to the next step. Hard: between the cut and the new locator there
+	// is no network.
+	windows := [][2]time.Time{{h.up, h.cut}, {h.cut, to}}
 	if h.hard {
-		// Between the cut and the new locator there is no network.
-		moments = moments[:1]
+		windows = [][2]time.Time{{begin, begin.Add(t.window())}}
 	}
-	for _, from := range moments {
+	for _, at := range windows {
+		from, w := at[0], at[1].Sub(at[0])
 		h.udpGapMs = max(h.udpGapMs, gapUDP(tr.flowUp, from, w), gapUDP(tr.flowDown, from, w))
 		h.tcpGapMs = max(h.tcpGapMs, gapTCP(tr.readUp, from, w), gapTCP(tr.readDown, from, w))
 	}

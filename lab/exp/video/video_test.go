@@ -107,7 +107,8 @@ func TestACellIsJudgedAgainstItsReference(t *testing.T) {
 	c.metrics()
 	m := c.env.Result.Metrics
 	for name, want := range map[string]float64{
-		"cells_not_measured": 0, "cells_measured": 1, "bytes_vs_reference_min_pct": 100,
+		"throughput_mbps_720p_motion_20ms": 2, "delivery_min_pct": 100, "cells_not_measured": 0,
+		"cells_measured": 1, "bytes_vs_reference_min_pct": 100,
 		"perfect_min": 1, "perfect_720p_min": 1,
 		"rtp_lost": 0, "cells_not_above_control": 0, "link_share_min_pct": 30, "ssim_mean_min": 1,
 	} {
@@ -125,6 +126,30 @@ func TestACellIsJudgedAgainstItsReference(t *testing.T) {
 	if m["rtp_lost"] != 5 || m["bytes_vs_reference_min_pct"] != 99.5 || m["perfect_min"] >= 1 ||
 		m["cells_not_above_control"] != 1 {
 		t.Errorf("a loss with Roam: %v", m)
+	}
+}
+
+// Of several passes the throughput is the mean, and nothing is divided by nothing.
+func TestPassesAreAveraged(t *testing.T) {
+	ideal := video.Quality{Identical: true, Frames: 240}
+	c := campaignOf(seen(0, ideal), seen(0, ideal), seen(0, ideal))
+	more := c.outcomes[0].roam[0]
+	more.Streams = map[string]Seen{}
+	for name, s := range c.outcomes[0].roam[0].Streams {
+		s.Mbps = 3
+		more.Streams[name] = s
+	}
+	c.outcomes[0].roam = append(c.outcomes[0].roam, more)
+	if c.metrics(); c.env.Result.Metrics["throughput_mbps_720p_motion_20ms"] != 2.5 {
+		t.Errorf("%v", c.env.Result.Metrics)
+	}
+	empty := Seen{Quality: ideal, Mbps: 1}
+	c = campaignOf(empty, empty, empty)
+	c.metrics()
+	for _, name := range []string{"bytes_vs_reference_min_pct", "disorder_max_pct", "delivery_min_pct"} {
+		if v, ok := c.env.Result.Metrics[name]; v != 0 || !ok {
+			t.Errorf("of nothing %s is %g, %v", name, v, ok)
+		}
 	}
 }
 

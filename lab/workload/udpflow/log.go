@@ -1,6 +1,7 @@
 package udpflow
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -86,11 +87,11 @@ func Number(payload []byte) (seq uint64, ok bool) {
 }
 
 // Missing returns the numbers of the datagrams that were sent at or after from and
-// before to, accepted by the sender's kernel, and never read.
+// before to, and never read.
 func (f *Flow) Missing(from, to time.Time) (list []uint64) {
 	a, b := from.UnixNano(), to.UnixNano()
 	for seq, s := range f.Sent {
-		if s.At >= a && s.At < b && !s.Refused && f.copies[seq] == 0 {
+		if s.At >= a && s.At < b && f.copies[seq] == 0 {
 			list = append(list, uint64(seq))
 		}
 	}
@@ -101,7 +102,7 @@ func (f *Flow) Missing(from, to time.Time) (list []uint64) {
 type Count struct {
 	Written   int // accepted by the sender's kernel
 	Refused   int // refused by it
-	Lost      int // written and never read
+	Lost      int // written and never read, or refused
 	Doubled   int // read more than once
 	Misorders int // read after one with a higher number
 }
@@ -114,7 +115,7 @@ func (f *Flow) Count(from, to time.Time) Count {
 		switch n := f.copies[seq]; {
 		case s.At < a || s.At >= b:
 		case s.Refused:
-			c.Refused++
+			c.Refused, c.Lost = c.Refused+1, c.Lost+1
 		default:
 			c.Written++
 			if n == 0 {
@@ -163,17 +164,9 @@ func (f *Flow) LongestGap(from, to time.Time) Gap {
 // cores and may run backwards by microseconds; the search only needs them to
 // be sorted at the scale of the window.
 func (f *Flow) window(a, b int64) []Got {
-	cmp := func(g Got, t int64) int {
-		switch {
-		case g.At < t:
-			return -1
-		case g.At > t:
-			return 1
-		}
-		return 0
-	}
-	i, _ := slices.BinarySearchFunc(f.Got, a, cmp)
-	j, _ := slices.BinarySearchFunc(f.Got, b, cmp)
+	order := func(g Got, t int64) int { return cmp.Compare(g.At, t) }
+	i, _ := slices.BinarySearchFunc(f.Got, a, order)
+	j, _ := slices.BinarySearchFunc(f.Got, b, order)
 	return f.Got[i:max(i, j)]
 }
 
@@ -234,8 +227,7 @@ func (f *Flow) Losses(start, end time.Time, bin time.Duration) (x, y []float64) 
 		x[i] = (float64(i) + 0.5) * bin.Seconds()
 	}
 	for seq, s := range f.Sent {
-		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && !s.Refused &&
-			f.copies[seq] == 0 {
+		if i := int((s.At - start.UnixNano()) / int64(bin)); s.At >= start.UnixNano() && i < n && f.copies[seq] == 0 {
 			y[i]++
 		}
 	}

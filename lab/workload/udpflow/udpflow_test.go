@@ -86,10 +86,50 @@ func TestCountAndGap(t *testing.T) {
 	}
 }
 
-func TestRefusedIsNotLost(t *testing.T) {
+func TestNumber(t *testing.T) {
+	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, magic), 77)
+	b = append(b, make([]byte, 8)...)
+	if n, ok := Number(b); !ok || n != 77 || len(b) != MinSize {
+		t.Errorf("%d, %v", n, ok)
+	}
+	if _, ok := Number(b[:MinSize-1]); ok {
+		t.Error("a short datagram has a number")
+	}
+	b[0]++
+	if _, ok := Number(b); ok {
+		t.Error("another program's datagram has a number")
+	}
+}
+
+// A datagram read three times is two too many; one after the highest is late, whatever came
+// between; stamps that run backwards make no negative gap.
+func TestCopiesAndOrder(t *testing.T) {
+	var sent []Sent
+	for i := range 6 {
+		sent = append(sent, Sent{At: int64(i) * ms})
+	}
+	got := func(at int64, seq uint64) Got { return Got{Seq: seq, Sent: int64(seq) * ms, At: at * ms} }
+	f := New(sent, []Got{got(10, 0), got(11, 5), got(12, 1), got(13, 2), got(14, 3), got(14, 3), got(15, 3), got(16, 4)})
+	if c := f.Count(at(0), at(6)); c != (Count{Written: 6, Doubled: 2, Misorders: 6}) {
+		t.Errorf("%+v", c)
+	}
+	if n := f.Arrived(at(12), at(14)); n != 2 {
+		t.Errorf("%d arrived within [12, 14)", n)
+	}
+	if n := f.Arrived(at(14), at(12)); n != 0 {
+		t.Errorf("%d arrived within an empty window", n)
+	}
+	back := New(sent, []Got{got(20, 0), got(19, 1)})
+	if g := back.Gaps(at(19), at(30)); len(g) != 1 || g[0] != 0 {
+		t.Errorf("gaps %v", g)
+	}
+}
+
+// What the kernel refuses, the application has lost.
+func TestRefusedIsLost(t *testing.T) {
 	var tx []byte
 	tx = append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(tx, 0), 5), 1)
-	if c := decode(tx, nil).Count(time.Unix(0, 0), at(1)); c != (Count{Refused: 1}) {
+	if c := decode(tx, nil).Count(time.Unix(0, 0), at(1)); c != (Count{Refused: 1, Lost: 1}) {
 		t.Errorf("count %+v", c)
 	}
 }

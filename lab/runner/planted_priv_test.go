@@ -1,0 +1,72 @@
+package runner
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"roam/lab/node"
+	"roam/lab/result"
+)
+
+// planted are the faults of a build with the tag "planted" (lab/scene), with the claims of
+// quickstart of which one must fail.
+var planted = map[string][]string{
+	"drop": {"soft-loss"},
+	"kill": {"sessions"},
+	"late": {"on-time"},
+	"dead": {"sessions", "soft-loss"},
+}
+
+// TestPlantedFaults shows that a whole run says no. One fault takes a minute, so the first is
+// planted unless ROAM_LAB_PLANTED names others, or "all".
+func TestPlantedFaults(t *testing.T) {
+	needLab(t, "radvd", "nft", "iperf3", "curl", "ssh")
+	names := strings.Fields(os.Getenv("ROAM_LAB_PLANTED"))
+	switch {
+	case len(names) == 0:
+		names = []string{"drop"}
+	case names[0] == "all":
+		names = []string{"drop", "kill", "late", "dead"}
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Build(dir); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-tags", "planted", "-o", dir+"/", "roam/cmd/roam-lab")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(dir, name+".json")
+			cmd := exec.Command(filepath.Join(dir, "roam-lab"), "run", "quickstart", "--preset", "quick", "--set",
+				"control=false", "--json", file)
+			cmd.Env = append(os.Environ(), "ROAM_LAB_PLANTED="+name, JudgeVariable+"="+result.Correctness)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+				t.Fatalf("%v, want status 1:\n%s", err, out)
+			}
+			res, err := result.ReadJSON(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed := map[string]bool{}
+			for _, c := range res.Claims {
+				failed[c.ID] = c.Measured && !c.Pass
+			}
+			for _, id := range planted[name] {
+				if !failed[id] {
+					t.Errorf("claim %s did not fail:\n%s", id, out)
+				}
+			}
+		})
+	}
+}
