@@ -267,7 +267,7 @@ func TestMonitor(t *testing.T) {
 			w.JSON = strings.HasSuffix(file, ".json")
 			// The daemon ends once it has told its events.
 			w.connect = func(string) control.Backend { return teller{w.daemon, events} }
-			err := w.monitor(t.Context())
+			err := w.monitor(t.Context(), wanted{})
 			if !errors.Is(err, control.ErrNotRunning) {
 				t.Errorf("the end of the daemon is told as %v", err)
 			}
@@ -278,7 +278,7 @@ func TestMonitor(t *testing.T) {
 	cancel()
 	w := newWorld(t)
 	w.daemon.Hub.Close()
-	if err := w.monitor(ctx); err != nil {
+	if err := w.monitor(ctx, wanted{}); err != nil {
 		t.Errorf("an interrupted monitor ends with %v", err)
 	}
 }
@@ -295,12 +295,13 @@ func TestConfigVerbs(t *testing.T) {
 	if status, out, _ := w.try("config", "check", good); status != cli.StatusOK || out != good+": no fault\n" {
 		t.Errorf("check: %d, %q", status, out)
 	}
-	if status, out, errs := w.try("config", "check", "--config", bad); status != cli.StatusFailure || out != "" || !strings.HasPrefix(errs, bad+":3:7: host.nid: ") {
+	if status, out, errs := w.try("config", "check", "--config", bad); status != cli.StatusFailure || out != "" ||
+		!strings.HasPrefix(errs, bad+":2:1: host.mode: ") || !strings.Contains(errs, "\n"+bad+":3:7: host.nid: ") {
 		t.Errorf("check of faults: %d, %q, %q", status, out, errs)
 	}
 	status, out, errs := w.try("config", "check", "--json", bad)
 	var c checked
-	if err := json.Unmarshal([]byte(out), &c); err != nil || status != cli.StatusFailure || errs != "" || c.OK || c.Faults[0].Line != 3 {
+	if err := json.Unmarshal([]byte(out), &c); err != nil || status != cli.StatusFailure || errs != "" || c.OK || len(c.Faults) != 2 || c.Faults[1].Line != 3 {
 		t.Errorf("check --json: %d, %q, %q, %v", status, out, errs, err)
 	}
 	if status, _, errs := w.try("config", "check", filepath.Join(dir, "absent")); status != cli.StatusFailure || !strings.Contains(errs, "no such file") {
