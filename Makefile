@@ -11,7 +11,7 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-print-directory
 
 GO      := build/with-go go
-VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION := $(shell build/version 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # No cgo: the binaries run on any distribution. No VCS stamp: git refuses one
@@ -40,6 +40,8 @@ KERNELS   ?= 6.1 6.12
 STEP      ?=
 PREFIX    ?= /usr/local
 DESTDIR   ?=
+SHARE      = $(PREFIX)/share
+ARCHES    ?= amd64 arm64
 OUT       ?= out
 
 .PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-race test-mutants \
@@ -51,7 +53,7 @@ OUT       ?= out
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
-	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, RESULTS, KERNELS, STEP, PREFIX, DESTDIR, OUT'
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, RESULTS, KERNELS, STEP, PREFIX, DESTDIR, ARCHES, OUT'
 
 build: setup-build ## compile bin/roam, bin/roamd and bin/roam-lab (needs Go, no clang)
 	@mkdir -p bin
@@ -117,8 +119,9 @@ soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS
 	SOAK_HOURS=$(SOAK_HOURS) SOAK_HOSTS=$(SOAK_HOSTS) SEED=$(SEED) \
 		$(GO) test -count 1 -timeout 0 -v -run '^TestSoak$$' $(TESTFLAGS) ./sim/ilnphost
 
-lint: setup-build ## vet, the house rules (gofmt among them), the style scorecard
+lint: setup-build ## vet, a build for 32-bit ARM, the house rules (gofmt among them), the style scorecard
 	$(GO) vet $(PKGS)
+	GOARCH=arm GOARM=7 $(GO) build -o /dev/null ./cmd/...
 	$(GO) test ./internal/house/...
 	@$(GO) run ./internal/house/scorecard
 
@@ -143,28 +146,42 @@ setup-kernels: setup-build ## install what it takes to run tests on other kernel
 setup-guest: setup-kernels ## install what it takes to make a Debian with systemd for a guest
 	@build/setup guest
 
-install: build ## copy binaries, man pages and the systemd unit (PREFIX, DESTDIR)
+install: build ## copy binaries, man pages, completions and the systemd unit, make the group roam (PREFIX, DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 bin/roamd $(DESTDIR)$(PREFIX)/sbin/roamd
 	install -m 0755 bin/roam bin/roam-lab $(DESTDIR)$(PREFIX)/bin/
 	for page in docs/man/*.[58]; do [ -e "$$page" ] || continue; \
 		install -D -m 0644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")"; done
+	install -d $(DESTDIR)$(SHARE)/bash-completion/completions $(DESTDIR)$(SHARE)/zsh/site-functions \
+		$(DESTDIR)$(SHARE)/fish/vendor_completions.d
+	for program in roam roam-lab; do \
+		bin/$$program completion bash >$(DESTDIR)$(SHARE)/bash-completion/completions/$$program && \
+		bin/$$program completion zsh >$(DESTDIR)$(SHARE)/zsh/site-functions/_$$program && \
+		bin/$$program completion fish >$(DESTDIR)$(SHARE)/fish/vendor_completions.d/$$program.fish || exit 1; done
+	if [ -z "$(DESTDIR)" ]; then getent group roam >/dev/null || groupadd --system roam; fi
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's|@SBINDIR@|$(PREFIX)/sbin|; s|@BINDIR@|$(PREFIX)/bin|' packaging/systemd/roamd.service \
 		> $(DESTDIR)/etc/systemd/system/roamd.service
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
-uninstall: ## give the host back, and remove what install copied; /etc/roam and /var/lib/roam stay (PREFIX, DESTDIR)
+uninstall: ## give the host back, and remove what install copied; /etc/roam, /var/lib/roam and the group stay (PREFIX, DESTDIR)
 	@if [ -z "$(DESTDIR)" ]; then \
 		if [ -d /run/systemd/system ]; then systemctl --quiet disable --now roamd 2>/dev/null || true; fi; \
-		if [ -x $(PREFIX)/bin/roam ]; then $(PREFIX)/bin/roam down; fi; fi
+		if [ -x $(PREFIX)/bin/roam ]; then $(PREFIX)/bin/roam down || \
+			echo 'the host could not be restored: after a reboot nothing of Roam is left' >&2; fi; fi
+	for program in roam roam-lab; do \
+		rm -f $(DESTDIR)$(SHARE)/bash-completion/completions/$$program $(DESTDIR)$(SHARE)/zsh/site-functions/_$$program \
+			$(DESTDIR)$(SHARE)/fish/vendor_completions.d/$$program.fish; done
 	rm -f $(DESTDIR)$(PREFIX)/sbin/roamd $(DESTDIR)$(PREFIX)/bin/roam $(DESTDIR)$(PREFIX)/bin/roam-lab $(DESTDIR)/etc/systemd/system/roamd.service
 	for page in docs/man/*.[58]; do rm -f "$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$(basename "$$page")"; done
 	if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
-deb: build ## build the Debian packages roam and roam-lab into OUT (needs dpkg-deb)
-	@for package in roam roam-lab; do \
-		packaging/deb/build '$(VERSION)' "$$(dpkg --print-architecture)" bin $(OUT) $$package; done
+deb: build ## build the Debian packages roam and roam-lab for ARCHES into OUT (needs dpkg-deb)
+	@for arch in $(ARCHES); do \
+		GOARCH=$$arch $(GO) build $(BUILDFLAGS) -o $(OUT)/bin-$$arch/ ./cmd/... || exit 1; \
+		for package in roam roam-lab; do \
+			ROAM_DEB_HOST=bin packaging/deb/build '$(VERSION)' $$arch $(OUT)/bin-$$arch $(OUT) $$package || exit 1; done; done
+	@if command -v lintian >/dev/null; then lintian --allow-root --fail-on error $(OUT)/*.deb; fi
 
 clean: ## remove what the other targets made in this directory
 	rm -rf bin $(OUT)

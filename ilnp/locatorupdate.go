@@ -202,7 +202,9 @@ func (c *liveness) acked(now time.Time, s *session, encap bool) {
 	if rtt := now.Sub(u.first); u.tries == 1 || s.rtt == 0 {
 		s.noteRTT(rtt, u.path.Local)
 	}
-	s.lastMoveRTT = now.Sub(u.first)
+	if !u.renewal { // which is no move
+		s.lastMoveRTT = now.Sub(u.first)
+	}
 	c.notify(Event{
 		Time: now, Kind: UpdateAcked, Key: s.key, Locators: locatorsOf(u.listing),
 		Path: u.path, RTT: now.Sub(u.first), Encapsulated: encap,

@@ -192,7 +192,9 @@ func TestRefreshOfLifetimes(t *testing.T) {
 	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.prefix(2, netB, 100*time.Second)
+	b.now = b.now.Add(30 * time.Millisecond)
 	b.acknowledgeLast()
+	move := b.Peers(b.now)[0].LastMoveRTT
 	b.forget()
 	b.pass(50 * time.Second)
 	b.prefix(2, netB, 100*time.Second)
@@ -208,8 +210,12 @@ func TestRefreshOfLifetimes(t *testing.T) {
 	if list := b.updates(); len(list) == 0 || list[0].Locators[0].Lifetime < 74 {
 		t.Fatalf("%v by three quarters of the lifetime, want an update with what is left", list)
 	}
-	// Without a Router Advertisement there is nothing new to tell.
+	b.now = b.now.Add(70 * time.Millisecond)
 	b.acknowledgeLast()
+	if got := b.Peers(b.now)[0].LastMoveRTT; got != move || got < 30*time.Millisecond || got >= 70*time.Millisecond {
+		t.Errorf("the last move took %v, and %v after a refresh", move, got)
+	}
+	// Without a Router Advertisement there is nothing new to tell.
 	b.forget()
 	b.pass(70 * time.Second)
 	if n := len(b.updates()); n != 0 {

@@ -50,6 +50,7 @@ type exchange struct {
 	path     Path   // of the last transmission
 	overNIDs bool   // it was sent summed so
 	doubtful bool   // an older acknowledgement came after this set had left: confirm it once more
+	renewal  bool   // of a set that the correspondent has: its lifetimes only
 }
 
 // lists reports whether the newest set has a locator.
@@ -61,7 +62,8 @@ func (u *exchange) lists(l roam.L64) bool {
 func (u *exchange) begin(now time.Time, list []listed, paths []Path) {
 	// The set that this one replaces may still arrive after it.
 	doubtful := u.doubtful || u.state == awaiting && !slices.Equal(list, u.listing)
-	*u = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful, body: u.body}
+	renewal := u.state == acknowledged && slices.Equal(list, u.listing)
+	*u = exchange{state: awaiting, listing: list, first: now, paths: paths, doubtful: doubtful, renewal: renewal, body: u.body}
 }
 
 // suspend stops retransmissions while the host has no locator.

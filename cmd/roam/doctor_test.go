@@ -56,7 +56,7 @@ func TestDoctorOfAPeer(t *testing.T) {
 	if status, out, _ = w.try("doctor", "server.example"); status != cli.StatusFailure || !strings.Contains(out, "has no ILNP") {
 		t.Errorf("without ILNP: status %d, %s", status, out)
 	}
-	if status, out, _ = w.try("doctor", "nobody.example"); status != cli.StatusFailure || !strings.Contains(out, "nobody here is called nobody.example") {
+	if status, out, _ = w.try("doctor", "nobody.example"); status != cli.StatusFailure || !strings.Contains(out, "no peer is called nobody.example") {
 		t.Errorf("a pending peer: status %d, %s", status, out)
 	}
 }
@@ -90,7 +90,7 @@ func TestExplain(t *testing.T) {
 		}
 		golden(t, file, out)
 	}
-	if status, _, errs := w.try("explain", "nobody"); status != cli.StatusFailure || !strings.Contains(errs, "there are server.example") {
+	if status, _, errs := w.try("explain", "nobody"); status != cli.StatusFailure || !strings.Contains(errs, "known: server.example") {
 		t.Errorf("a pending peer: status %d, %q", status, errs)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -163,10 +164,19 @@ func (machine) Output(ctx context.Context, name string, args ...string) string {
 	return string(out)
 }
 
-// Alive sends signal 0. EPERM means that the process exists.
+// Alive asks with signal 0. A process that may not be signalled exists. One that has ended
+// and whose parent does not ask for its status, as in containers without init, does not.
 func (machine) Alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
+	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	// The name, in brackets, may have any character.
+	state := strings.TrimSpace(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
 func (machine) Tail(file string) string {

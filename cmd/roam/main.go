@@ -45,9 +45,12 @@ func (a *app) root() *cobra.Command {
 	root := a.Root(&cobra.Command{
 		Use:   "roam",
 		Short: "Show and steer Roam: sessions that survive moves",
-		Long: "Without a verb, roam shows the host at a glance: its identity, its locators,\nits correspondents, the last move of each and what it cost.\n\n" +
-			"To begin: `roam up` here and on another host, `roam export` there, `roam add LINE`\nhere, and the other way round. " +
-			"Then `roam doctor PEER` says whether all is\nwell. roam(8) tells more.",
+		Long: "Roam keeps TCP and UDP sessions alive while this host moves between networks,\n" +
+			"and uses all of its networks at once. Both ends of a session must run it.\n\n" +
+			"Without a verb, roam shows the host: its identity, locators, peers and last moves.\n\n" +
+			"To begin: run `roam up` here and on another host, `roam export` there and\n" +
+			"`roam add LINE` here, and the other way round. Then `roam doctor PEER` checks\n" +
+			"everything. The manual is roam(8).",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}, version)
@@ -59,7 +62,8 @@ func (a *app) root() *cobra.Command {
 		a.monitorCommand(), a.configCommand(), a.upCommand(), a.downCommand(),
 		a.exportCommand(), a.addCommand(), a.removeCommand(), a.renameCommand(), a.peerCommand(),
 		a.doctorCommand(), a.explainCommand(), a.reportCommand(),
-		a.observerCommand(), a.labCommand(), a.versionCommand(),
+		a.observerCommand(), a.labCommand(), a.versionCommand(), a.statusCommand(),
 	)
+	grouped(root)
 	return root
 }

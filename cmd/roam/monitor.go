@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -16,17 +17,52 @@ import (
 )
 
 func (a *app) monitorCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "monitor", Short: "Show events as they happen, until interrupted", Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	var want wanted
+	c := &cobra.Command{
+		Use: "monitor [PEER]", Short: "Show events as they happen, until interrupted", Args: cli.AtMost(1),
+		ValidArgsFunction: a.completePeers,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return a.monitor(ctx)
+			want.peer = strings.Join(args, "")
+			return a.monitor(ctx, want)
 		},
 	}
+	c.Flags().StringSliceVar(&want.kinds, "kind", nil, "show only events of these `KINDS`, separated by commas")
+	return c
 }
 
-func (a *app) monitor(ctx context.Context) error {
+// wanted selects events.
+type wanted struct {
+	peer  string   // name or NID; empty: all, and what concerns no peer
+	kinds []string // empty: all
+}
+
+// has reports whether an event is wanted. That some were missed is always said.
+func (w wanted) has(e control.Event) bool {
+	if e.Kind == control.KindLost {
+		return true
+	}
+	if w.peer != "" && w.peer != e.PeerName && (e.Peer == 0 || w.peer != e.Peer.String()) {
+		return false
+	}
+	return len(w.kinds) == 0 || slices.Contains(w.kinds, e.Kind)
+}
+
+// check refuses a kind that no event has.
+func (w wanted) check() error {
+	for _, k := range w.kinds {
+		if !slices.Contains(control.KindNames(), k) {
+			return cli.Usagef("no event is of the kind %q; there are %s", k, strings.Join(control.KindNames(), ", "))
+		}
+	}
+	return nil
+}
+
+func (a *app) monitor(ctx context.Context, want wanted) error {
+	if err := want.check(); err != nil {
+		return err
+	}
 	b, err := a.backend()
 	if err != nil {
 		return err
@@ -37,6 +73,9 @@ func (a *app) monitor(ctx context.Context) error {
 	}
 	enc := json.NewEncoder(a.Out)
 	for e := range events {
+		if !want.has(e) {
+			continue
+		}
 		if a.JSON {
 			err = enc.Encode(e)
 		} else {

@@ -112,5 +112,5 @@ func listKnown(list []control.KnownPeer) string {
 	for i, p := range list {
 		names[i] = knownName(p)
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "known: " + strings.Join(names, ", ")
 }

@@ -217,7 +217,7 @@ func TestFailures(t *testing.T) {
 		{"add nid=1:2:3:4 b", undecided, cli.StatusUsage, "roam: add: b means another\nhint: `roam add --as NAME LINE`; `roam add --replace LINE`\n"},
 		{"add --json nid=1:2:3:4 b", undecided, cli.StatusUsage, `"status":2`},
 		{"rename b c", undecided, cli.StatusUsage, "hint: `roam add --as NAME LINE`"},
-		{"peer show nobody", nil, cli.StatusFailure, "hint: there are 0000:0000:0000:0003, plain.example, quiet.example, server.example\n"},
+		{"peer show nobody", nil, cli.StatusFailure, "hint: known: 0000:0000:0000:0003, plain.example, quiet.example, server.example\n"},
 		{"rename b", nil, cli.StatusUsage, "needs NEW"},
 		{"remove", nil, cli.StatusUsage, "needs PEER"},
 		{"export", broken, cli.StatusFailure, "disk on fire"},
@@ -226,7 +226,7 @@ func TestFailures(t *testing.T) {
 		{"down", broken, cli.StatusFailure, "disk on fire"},
 		{"add nid=1:2:3:4 b", broken, cli.StatusFailure, "disk on fire"},
 		{"locator enable eth9", nil, cli.StatusFailure, "roam: no uplink \"eth9\"\nhint: the links are wlan0, wwan0\n"},
-		{"session show nobody", nil, cli.StatusFailure, "hint: there are server.example, 0000:0000:0000:0003, plain.example, quiet.example\n"},
+		{"session show nobody", nil, cli.StatusFailure, "hint: known: server.example, 0000:0000:0000:0003, plain.example, quiet.example\n"},
 		{"add roam1:x", nil, cli.StatusFailure, "hint: on the other host: roam export"},
 		{"sesion", nil, cli.StatusUsage, `did you mean "session"?`},
 		{"frobnicate", nil, cli.StatusUsage, `"frobnicate" is not a verb of "roam"`},
@@ -270,7 +270,7 @@ func TestMonitor(t *testing.T) {
 			w.JSON = strings.HasSuffix(file, ".json")
 			// The daemon ends once it has told its events.
 			w.connect = func(string) control.Backend { return teller{w.daemon, events} }
-			err := w.monitor(t.Context())
+			err := w.monitor(t.Context(), wanted{})
 			if !errors.Is(err, control.ErrNotRunning) {
 				t.Errorf("the end of the daemon is told as %v", err)
 			}
@@ -281,7 +281,7 @@ func TestMonitor(t *testing.T) {
 	cancel()
 	w := newWorld(t)
 	w.daemon.Hub.Close()
-	if err := w.monitor(ctx); err != nil {
+	if err := w.monitor(ctx, wanted{}); err != nil {
 		t.Errorf("an interrupted monitor ends with %v", err)
 	}
 }
@@ -298,12 +298,13 @@ func TestConfigVerbs(t *testing.T) {
 	if status, out, _ := w.try("config", "check", good); status != cli.StatusOK || out != good+": no fault\n" {
 		t.Errorf("check: %d, %q", status, out)
 	}
-	if status, out, errs := w.try("config", "check", "--config", bad); status != cli.StatusFailure || out != "" || !strings.HasPrefix(errs, bad+":3:7: host.nid: ") {
+	if status, out, errs := w.try("config", "check", "--config", bad); status != cli.StatusFailure || out != "" ||
+		!strings.HasPrefix(errs, bad+":2:1: host.mode: ") || !strings.Contains(errs, "\n"+bad+":3:7: host.nid: ") {
 		t.Errorf("check of faults: %d, %q, %q", status, out, errs)
 	}
 	status, out, errs := w.try("config", "check", "--json", bad)
 	var c checked
-	if err := json.Unmarshal([]byte(out), &c); err != nil || status != cli.StatusFailure || errs != "" || c.OK || c.Faults[0].Line != 3 {
+	if err := json.Unmarshal([]byte(out), &c); err != nil || status != cli.StatusFailure || errs != "" || c.OK || len(c.Faults) != 2 || c.Faults[1].Line != 3 {
 		t.Errorf("check --json: %d, %q, %q, %v", status, out, errs, err)
 	}
 	if status, _, errs := w.try("config", "check", filepath.Join(dir, "absent")); status != cli.StatusFailure || !strings.Contains(errs, "no such file") {

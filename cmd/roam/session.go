@@ -162,7 +162,7 @@ func listPeers(list []control.Session) string {
 	for i, s := range list {
 		names[i] = peerName(s)
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "known: " + strings.Join(names, ", ")
 }
 
 func (a *app) completePeers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

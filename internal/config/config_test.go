@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -295,5 +296,48 @@ func TestPlace(t *testing.T) {
 	}
 	if (Uplinks{}).Place("eth0") != 0 {
 		t.Error("without a preference links differ")
+	}
+}
+
+// A file with faults of every kind has all of them named at once, also where a value of a
+// wrong type has several lines.
+func TestAllFaultsAreNamed(t *testing.T) {
+	const text = `[ilnp]
+mode = 5
+nonsense = 1
+idle_timeout = "yes"
+
+[dns]
+enabled = [
+  "a",
+  "b",
+]
+listen = "nowhere"
+
+[nothing]
+x = 1
+`
+	_, err := Parse("f", []byte(text))
+	var all Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("error %v", err)
+	}
+	var got []string
+	for _, e := range all {
+		got = append(got, fmt.Sprintf("%d %s", e.Line, e.Key))
+	}
+	slices.Sort(got)
+	want := []string{"11 dns.listen", "13 nothing", "2 ilnp.mode", "3 ilnp.nonsense", "4 ilnp.idle_timeout", "7 dns.enabled"}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("faults %q\nwant   %q", got, want)
+	}
+}
+
+// A fault of syntax is named alone: what follows it, and what a value means, is not certain.
+func TestFaultOfSyntaxEndsTheSearch(t *testing.T) {
+	_, err := Parse("f", []byte("[ilnp]\nmode = 5\n[dns\nenabled = 3\n"))
+	var all Errors
+	if !errors.As(err, &all) || len(all) != 1 || all[0].Line != 3 {
+		t.Errorf("faults %v", err)
 	}
 }

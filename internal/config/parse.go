@@ -114,12 +114,16 @@ func Parse(name string, text []byte) (Config, error) {
 	if err := toml.Unmarshal([]byte(defaults()), &r); err != nil {
 		return Config{}, fmt.Errorf("read defaults: %w", err)
 	}
+	text, found := readable(name, text)
 	dec := toml.NewDecoder(strings.NewReader(string(text)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return Config{}, faults(name, err)
+		found = append(found, faults(name, err)...)
+		if missing := new(toml.StrictMissingError); !errors.As(err, &missing) {
+			return Config{}, found
+		}
 	}
-	c := checker{file: name, places: places(text)}
+	c := checker{file: name, places: places(text), errs: found}
 	cfg := c.config(&r)
 	if len(c.errs) > 0 {
 		slices.SortStableFunc(c.errs, func(a, b *Error) int {
@@ -133,6 +137,44 @@ func Parse(name string, text []byte) (Config, error) {
 	return cfg, nil
 }
 
+// readable blanks the values of a wrong type, so that the others can be checked, and returns
+// their faults. It leaves faults of syntax, after which nothing certain can be said.
+func readable(name string, text []byte) ([]byte, Errors) {
+	const most = 100
+	var found Errors
+	for range most {
+		var r raw
+		var de *toml.DecodeError
+		if err := toml.Unmarshal(text, &r); !errors.As(err, &de) {
+			break
+		}
+		key := strings.Join(de.Key(), ".")
+		at, ok := places(text)[key]
+		if !ok || allowed(key) == "" {
+			break
+		}
+		found = append(found, faults(name, de)...)
+		text = blank(text, at.line)
+	}
+	return text, found
+}
+
+// blank empties the lines of the expression that begins on a line; the numbers of the others
+// stay.
+func blank(text []byte, line int) []byte {
+	lines := strings.SplitAfter(string(text), "\n")
+	end := len(lines) + 1
+	for _, p := range places(text) {
+		if p.line > line {
+			end = min(end, p.line)
+		}
+	}
+	for i := line; i < end; i++ {
+		lines[i-1] = "\n"
+	}
+	return []byte(strings.Join(lines, ""))
+}
+
 // defaults is the file that the table of keys describes.
 func defaults() string {
 	var b strings.Builder
@@ -143,7 +185,7 @@ func defaults() string {
 }
 
 // faults turns the errors of the TOML library into ours.
-func faults(name string, err error) error {
+func faults(name string, err error) Errors {
 	var missing *toml.StrictMissingError
 	if errors.As(err, &missing) {
 		var out Errors

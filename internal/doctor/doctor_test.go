@@ -230,7 +230,7 @@ func TestPeerFindings(t *testing.T) {
 	}{
 		"well": {func(*PeerFacts) {}, nil},
 		"unknown": {func(p *PeerFacts) { p.Session = nil },
-			[]string{"fault peer: nobody here is called b.example; known are: b.example"}},
+			[]string{"fault peer: no peer is called b.example; known: b.example"}},
 		"no locators": {func(p *PeerFacts) { p.Session.Locators = nil },
 			[]string{"fault peer: b.example is 0000:0000:0000:0009, and no locator"}},
 		"not resolved": {func(p *PeerFacts) { p.Resolved = nil },

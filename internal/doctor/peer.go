@@ -16,7 +16,7 @@ const doOptions = "see that Roam runs there (`roam` on it); if it does, a firewa
 func lookPeer(e *examination, f Facts) {
 	p := f.Peer
 	if p.Session == nil {
-		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "nobody here is called %s; known are: %s",
+		e.add(Fault, "peer", "run `roam export` on it and `roam add LINE` here", "no peer is called %s; known: %s",
 			p.Word, orNone(strings.Join(p.KnownPeers, ", ")))
 		return
 	}

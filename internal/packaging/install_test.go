@@ -48,6 +48,8 @@ func TestUninstallRemovesWhatInstallCopied(t *testing.T) {
 	for _, want := range []string{
 		"usr/local/bin/roam", "usr/local/sbin/roamd", "usr/local/bin/roam-lab", "usr/local/share/man/man8/roam.8",
 		"usr/local/share/man/man8/roam-lab.8",
+		"usr/local/share/bash-completion/completions/roam", "usr/local/share/zsh/site-functions/_roam-lab",
+		"usr/local/share/fish/vendor_completions.d/roam.fish",
 		"usr/local/share/man/man5/roam.conf.5", "etc/systemd/system/roamd.service",
 	} {
 		if !slices.Contains(installed, want) {

@@ -106,16 +106,16 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 		return nil, err
 	}
 	defer a.traffic.kill()
-	wctx, cancel := context.WithTimeout(ctx, setupWithin)
-	defer cancel()
-	if err := topo.Wait(wctx, "data from every application", a.traffic.flowing); err != nil {
-		return nil, fmt.Errorf("%w; silent: %s", err, strings.Join(a.traffic.silent(), ", "))
-	}
 	var monitor *recorder
 	if a.name == "" {
 		if monitor, err = a.record(ctx); err != nil {
 			return nil, err
 		}
+	}
+	wctx, cancel := context.WithTimeout(ctx, setupWithin)
+	defer cancel()
+	if err := topo.Wait(wctx, "data from every application", a.traffic.flowing); err != nil {
+		return nil, fmt.Errorf("%w; silent: %s", err, strings.Join(a.traffic.silent(), ", "))
 	}
 	var caps *scene.Captures
 	if a.env.Pcap != "" {
