@@ -8,7 +8,7 @@
 // to the stateful firewalls of their path, which may track connections and have not
 // seen these begin there (resync.go).
 //
-// A Machine is driven by whoever runs the host, internal/engine or sim: it is told
+// A Machine is driven by whoever runs the host, internal/role/ilnphost/engine or sim: it is told
 // what became of the paths of a session (HandlePaths), of the end of one (HandleEnd),
 // of a conntrack resync that a peer sent (HandleResync), and of the list of connections
 // that it has asked for (HandleConnections). Poll says what is to be done. A session is

@@ -6,5 +6,5 @@
 // has learned are remembered, so that it can be made to forget them (pathmtu.go).
 //
 // It omits the translation itself, which is wire/xlate's, and everything that the core
-// decides. It has no clock and sends nothing: it is driven by internal/engine and sim.
+// decides. It has no clock and sends nothing: it is driven by internal/role/ilnphost/engine and sim.
 package slowpath

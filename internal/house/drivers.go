@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A package comment claims its importers in a sentence like "Driven by internal/engine
+// A package comment claims its importers in a sentence like "Driven by internal/role/ilnphost/engine
 // and by tests." or "internal/daemon drives it."
 var (
 	driverClaim = regexp.MustCompile(`(?i)\b(driven|used|imported) by\b|\bdrives? it\b`)

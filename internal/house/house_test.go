@@ -80,9 +80,9 @@ func TestEffects(t *testing.T) {
 		"printing to a Go's": {files: in("naming/a.go", "package naming\n\nfunc f() { println() }\n"), want: "printing"},
 		"in any machine":     {files: in("tcpassist/a.go", body(`"time"`, "_ = time.Now()")), want: "time.Now in a pure"},
 		"in a test":          {files: in("ilnp/a_test.go", body(`"os"`, "go f()")), want: ""},
-		"beside the loop":    {files: in("internal/engine/a.go", body(`"time"`, "_ = time.Now()")), want: "time.Now; the"},
+		"beside the loop":    {files: in("internal/role/ilnphost/engine/a.go", body(`"time"`, "_ = time.Now()")), want: "time.Now; the"},
 		"the loop's own":     {files: in("internal/loop/a.go", body(`"time"`, "_ = time.Now()")), want: ""},
-		"below the effects":  {files: in("internal/engine/a.go", body(`"os"`, "go f()")), want: ""},
+		"below the effects":  {files: in("internal/role/ilnphost/engine/a.go", body(`"os"`, "go f()")), want: ""},
 	} {
 		b.rule = "effects"
 		t.Run(name, b.check)
@@ -101,7 +101,7 @@ func TestFloors(t *testing.T) {
 		"shared part to core":   {files: in("multipath/a.go", imports("roam/ilnp")), want: "multipath must not import ilnp"},
 		"shared part to codec":  {files: in("sched/a.go", imports("roam/wire/ip6")), want: "sched must not import wire/ip6"},
 		"core to core":          {files: in("mip6/a.go", imports("roam/ilnp")), want: "mip6 must not import ilnp"},
-		"core to effect":        {files: in("ilnp/a.go", imports("roam/internal/engine")), want: "must not import internal/engine"},
+		"core to effect":        {files: in("ilnp/a.go", imports("roam/internal/role/ilnphost/engine")), want: "must not import internal/role/ilnphost/engine"},
 		"simulator to core":     {files: in("sim/a.go", imports("roam/ilnp")), want: "sim must not import ilnp"},
 		"simulator to protocol": {files: in("sim/a.go", imports("roam/wire/ilnp")), want: "sim must not import wire/ilnp"},
 		"kind of node to core":  {files: in("sim/ilnphost/a.go", imports("roam/ilnp")), want: ""},
@@ -114,11 +114,11 @@ func TestFloors(t *testing.T) {
 		"lab with test helpers": {files: in("lab/topo/a.go", imports("roam/internal/testutil")), want: "must not import internal/testutil"},
 		"helping tests":         {files: in("internal/hostnet/nettest/a.go", imports("roam/internal/testutil")), want: ""},
 		"helping no tests":      {files: in("internal/hostnet/a.go", imports("roam/internal/testutil")), want: "must not import internal/testutil"},
-		"internal into lab":     {files: in("internal/engine/a.go", imports("roam/lab/topo")), want: "must not import lab/topo"},
+		"internal into lab":     {files: in("internal/role/ilnphost/engine/a.go", imports("roam/lab/topo")), want: "must not import lab/topo"},
 		"command to effect":     {files: in("cmd/roam/a.go", imports("roam/internal/config")), want: ""},
 		"lab's command to all":  {files: in("cmd/roam-lab/a.go", imports("roam/lab/runner")), want: ""},
 		"command to lab":        {files: in("cmd/roam/a.go", imports("roam/lab/runner")), want: "cmd/roam must not import lab/runner"},
-		"effect to command":     {files: in("internal/engine/a.go", imports("roam/cmd/roam")), want: "must not import cmd/roam"},
+		"effect to command":     {files: in("internal/role/ilnphost/engine/a.go", imports("roam/cmd/roam")), want: "must not import cmd/roam"},
 		"vocabulary to codec":   {files: in("roam.go", imports("roam/wire/ip6")), want: "must not import wire/ip6"},
 		"no floor":              {files: in("pkg/a.go", "package pkg\n"), want: "stands on no floor"},
 	} {
@@ -131,12 +131,12 @@ func TestDoors(t *testing.T) {
 	imports := func(p string) string { return body(`_ "`+p+`"`, "") }
 	for name, b := range map[string]breach{
 		"through the door":  {files: in("internal/dataplane/a.go", imports("github.com/cilium/ebpf/link")), want: ""},
-		"beside the door":   {files: in("internal/engine/a.go", imports("github.com/cilium/ebpf")), want: "its door is internal/dataplane"},
+		"beside the door":   {files: in("internal/role/ilnphost/engine/a.go", imports("github.com/cilium/ebpf")), want: "its door is internal/dataplane"},
 		"netlink in a test": {files: in("internal/rawio/a_test.go", imports("github.com/vishvananda/netlink")), want: "its door is internal/hostnet"},
 		"tests only":        {files: in("ilnp/a.go", imports("github.com/google/go-cmp/cmp")), want: "its door is tests"},
 		"in a test":         {files: in("ilnp/a_test.go", imports("github.com/google/go-cmp/cmp")), want: ""},
-		"nobody's choice":   {files: in("internal/engine/a.go", imports("example.org/left/pad")), want: "none of the chosen"},
-		"standard library":  {files: in("internal/engine/a.go", imports("net/http")), want: ""},
+		"nobody's choice":   {files: in("internal/role/ilnphost/engine/a.go", imports("example.org/left/pad")), want: "none of the chosen"},
+		"standard library":  {files: in("internal/role/ilnphost/engine/a.go", imports("net/http")), want: ""},
 	} {
 		b.rule = "doors"
 		t.Run(name, b.check)

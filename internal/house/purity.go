@@ -36,7 +36,7 @@ var bannedCalls = map[string][]string{
 // clockless are packages with effects that take the time from internal/loop, which hands
 // it down, and the functions that they must not call.
 var (
-	clockless  = []string{"internal/engine"}
+	clockless  = []string{"internal/role/ilnphost/engine"}
 	clockReads = []string{"Now", "Since", "Until"}
 )
 

@@ -47,7 +47,7 @@ func TestSleeps(t *testing.T) {
 		"a loop's pause":          {files: in("ilnp/a_test.go", body(`"time"`, "for f() { }; for ; f(); <-time.After(1) { }")), want: ""},
 		"an endless loop's pause": {files: in("ilnp/a_test.go", body(`"time"`, "for ;; time.Sleep(1) { }")), want: "a fixed sleep"},
 		"beside a loop":           {files: in("ilnp/a_test.go", body(`"time"`, "for ; f(); f() { time.Sleep(1) }")), want: "a fixed sleep"},
-		"in an effect":            {files: in("internal/engine/a.go", body(`"time"`, "time.Sleep(1)")), want: ""},
+		"in an effect":            {files: in("internal/role/ilnphost/engine/a.go", body(`"time"`, "time.Sleep(1)")), want: ""},
 		"somebody's own":          {files: in("lab/topo/a.go", body(`"fmt"`, "fmt.Sleep(1)")), want: ""},
 	} {
 		b.rule = "sleeps"

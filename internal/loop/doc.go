@@ -18,5 +18,5 @@
 //
 // The package knows no core. It omits threads: what takes long belongs in a goroutine of
 // its own, whose result comes back by a channel. It does not recover from panics.
-// Driven by internal/engine.
+// Driven by internal/role/ilnphost/engine.
 package loop

@@ -4,7 +4,7 @@
 // It implements the sending half of the core's outputs Transmit and Release, and receives
 // the Locator Updates that arrive in fragments; all other control packets come from the
 // data plane. It computes no checksum and fragments nothing: packets must be complete. It
-// is driven by internal/engine, internal/hostnet and internal/role/ilnphost.
+// is driven by internal/role/ilnphost/engine, internal/hostnet and internal/role/ilnphost.
 package rawio
 
 import (

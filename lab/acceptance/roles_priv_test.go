@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,15 +49,16 @@ func (h *host) line(t *testing.T, begins string) string {
 	return ""
 }
 
-// wantSaid fails the test unless a command, whose exit status is no matter, says all of
-// these.
+// wantSaid waits until a command, whose exit status is no matter, prints all of these.
 func (h *host) wantSaid(t *testing.T, command string, parts ...string) {
 	t.Helper()
-	out, diag, _ := h.command(strings.Fields(command)...)
-	for _, part := range parts {
-		if !strings.Contains(out+diag, part) {
-			t.Errorf("roam %s does not say %q:\n%s%s", command, part, out, diag)
-		}
+	var said string
+	if !testutil.Wait(patience, func() bool {
+		out, diag, _ := h.command(strings.Fields(command)...)
+		said = out + diag
+		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(said, part) })
+	}) {
+		t.Errorf("roam %s does not print %q:\n%s", command, parts, said)
 	}
 }
 
@@ -103,12 +105,14 @@ func TestRoleTakenAway(t *testing.T) {
 	})
 	w.sub("its section alone is left", func(t *testing.T) {
 		mn.write(settings{more: "[role]\nrun = [\"host\"]\n[observer]\nlinks = [\"net1\"]\n"})
-		mn.wantSaid(t, "config reload", "section [observer] belongs to the role", mn.line(t, "[observer]"), "nothing was changed")
+		mn.wantSaid(t, "config reload", "section [observer] belongs to the role", mn.line(t, "[observer]"),
+			"nothing was changed")
 	})
 	w.sub("taken away", func(t *testing.T) {
 		mn.write(settings{more: "[role]\nrun = [\"host\"]\n"})
 		mn.wantSaid(t, "config reload", `role.run: ["host", "observer"] -> ["host"]`)
-		mn.wantSaid(t, "", `the role "observer" runs, but: role.run (`+mn.line(t, "run =")+") no longer lists it", "restart roamd")
+		at := mn.line(t, "run =")
+		mn.wantSaid(t, "", `the role "observer" runs, but: role.run (`+at+") no longer lists it", "restart roamd")
 		was := mn.echoes("net1", "out")
 		ping()
 		testutil.Eventually(t, patience, func() bool { return mn.echoes("net1", "out") >= was+3 }, "it counts on")

@@ -7,7 +7,7 @@
 // RFC 6748.
 //
 // The package is pure; importers that also use the core of the same name call it
-// ilnpwire. It is driven by ilnp, wire/xlate, internal/engine and sim.
+// ilnpwire. It is driven by ilnp, wire/xlate, internal/role/ilnphost/engine and sim.
 package ilnp
 
 import (

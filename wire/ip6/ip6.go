@@ -6,7 +6,7 @@
 // does not read the headers behind them. layout.go draws the headers.
 //
 // The package is pure. It is driven by the other codecs of wire, by ilnp, tcpassist and
-// sim, and by internal/engine, internal/role/ilnphost and lab/peergen.
+// sim, and by internal/role/ilnphost/engine, internal/role/ilnphost and lab/peergen.
 package ip6
 
 import (

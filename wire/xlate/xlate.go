@@ -13,7 +13,7 @@
 // so translation breaks it; ESP passes, with the Nonce option in front of it, since no
 // option can be inserted inside.
 //
-// The package is pure. It is driven by ilnp/slowpath and internal/engine, for ICMPv6
+// The package is pure. It is driven by ilnp/slowpath and internal/role/ilnphost/engine, for ICMPv6
 // errors that the data plane hands to the daemon, by wire/golden, and by the model of
 // the data plane in wire/xlate/decide.
 package xlate

@@ -12,7 +12,7 @@ import (
 	"roam/ilnp"
 	"roam/internal/control"
 	dataplane "roam/internal/dataplane/ilnphost"
-	"roam/internal/engine"
+	"roam/internal/role/ilnphost/engine"
 	"roam/wire/ip6"
 )
 

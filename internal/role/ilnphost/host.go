@@ -18,10 +18,10 @@ import (
 	"roam/internal/control"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/dnsio"
-	"roam/internal/engine"
 	"roam/internal/hostnet"
 	"roam/internal/rawio"
 	"roam/internal/role"
+	"roam/internal/role/ilnphost/engine"
 	"roam/naming"
 )
 
