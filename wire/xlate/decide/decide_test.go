@@ -130,6 +130,42 @@ func TestIngress(t *testing.T) {
 	}
 }
 
+// bound is a UDP socket on each port of the host's real address.
+type bound struct{}
+
+func (bound) Stream(_, _ roam.ILV, _, _ uint16) (decide.Socket, bool) { return decide.Socket{}, false }
+
+func (bound) Datagram(_, local roam.ILV, _, _ uint16) (decide.Socket, bool) {
+	return decide.Socket{Local: local}, local.L64 == here
+}
+
+// A datagram finds a socket on a real address only where a mark counts: that of its port, or
+// of its sender.
+func TestMarks(t *testing.T) {
+	const port = 5002
+	datagram := []byte{0x13, 0x88, port >> 8, port & 0xff, 0, 9, 0, 0, 1}
+	for name, c := range map[string]struct {
+		marks decide.Marks
+		left  bool
+	}{
+		"all count":      {decide.Marks{}, true},
+		"none is set":    {decide.Marks{Valid: 3}, false},
+		"of the port":    {decide.Marks{Valid: 3, Of: map[uint16]uint32{port: 3}}, true},
+		"of the sender":  {decide.Marks{Valid: 3, Of: map[uint16]uint32{decide.NodeMark(theirs): 4}}, true},
+		"over":           {decide.Marks{Valid: 3, Of: map[uint16]uint32{port: 2, decide.NodeMark(theirs): 2}}, false},
+		"of another one": {decide.Marks{Valid: 3, Of: map[uint16]uint32{port + 1: 3}}, false},
+	} {
+		for _, n := range []ilnp.Nonce{{}, peerNonce} {
+			o := host(func(s *decide.State, p *decide.Session) {
+				s.Sockets, s.Marks, p.Flags = bound{}, c.marks, decide.RealSockets
+			}).Ingress(now, in(t, there, n, ip6.UDP, datagram))
+			if left := o.Counted(decide.RxRealSocket) == 1; left != c.left {
+				t.Errorf("%s, nonce %v: left to the socket: %v", name, n.Present(), left)
+			}
+		}
+	}
+}
+
 // Packets are spread by what each path has carried.
 func TestSpread(t *testing.T) {
 	s := host(func(s *decide.State, p *decide.Session) {
