@@ -24,6 +24,9 @@ func alsoFrom(at roam.L64) Observation {
 func TestPendingPeerOnTwoLinks(t *testing.T) {
 	b := pendingAt(t)
 	b.forget()
+	if !b.DefersProbe(b.now, alsoFrom(netQ)) {
+		t.Error("a first probe from the second link is answered")
+	}
 	for range 5 {
 		b.pass(100 * time.Millisecond)
 		b.see(alsoFrom(netQ))
@@ -133,5 +136,26 @@ func TestPendingPeersThatDoNotDefer(t *testing.T) {
 		if b.DefersProbe(b.now, o) {
 			t.Errorf("%s: deferred", name)
 		}
+	}
+}
+
+// TestNonceOfAnotherSession: a first answer with the nonce of another session is that
+// one's, and opens none.
+func TestNonceOfAnotherSession(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.tell(peerNID, netP)
+	b.see(pending(netQ, secondNonce))
+	b.answerProbesTo(netQ, secondNonce)
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	first := Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: secondNonce}
+	b.see(first)
+	if e := b.entries[theKey]; e.State != Initiated || len(b.entries) != 2 {
+		t.Errorf("%d sessions, ours is %v", len(b.entries), e.State)
+	}
+	first.Nonce = peerNonce
+	b.see(first)
+	if e := b.entries[theKey]; e.State != Established {
+		t.Errorf("with its own nonce it is %v", e.State)
 	}
 }
