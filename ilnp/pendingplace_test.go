@@ -24,6 +24,9 @@ func alsoFrom(at roam.L64) Observation {
 func TestPendingPeerOnTwoLinks(t *testing.T) {
 	b := pendingAt(t)
 	b.forget()
+	if !b.DefersProbe(b.now, alsoFrom(netQ)) {
+		t.Error("a first probe from the second link is answered")
+	}
 	for range 5 {
 		b.pass(100 * time.Millisecond)
 		b.see(alsoFrom(netQ))
@@ -133,5 +136,86 @@ func TestPendingPeersThatDoNotDefer(t *testing.T) {
 		if b.DefersProbe(b.now, o) {
 			t.Errorf("%s: deferred", name)
 		}
+	}
+}
+
+// TestNonceOfAnotherSession: a first answer with the nonce of another session is that
+// one's, and opens none.
+func TestNonceOfAnotherSession(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.tell(peerNID, netP)
+	b.see(pending(netQ, secondNonce))
+	b.answerProbesTo(netQ, secondNonce)
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	first := Observation{Trigger: SeenNonce, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: secondNonce}
+	b.see(first)
+	if e := b.entries[theKey]; e.State != Initiated || len(b.entries) != 2 {
+		t.Errorf("%d sessions, ours is %v", len(b.entries), e.State)
+	}
+	first.Nonce = peerNonce
+	b.see(first)
+	if e := b.entries[theKey]; e.State != Established {
+		t.Errorf("with its own nonce it is %v", e.State)
+	}
+}
+
+// TestEndedForRoomLosesItsSockets: the session of a node without a record that gives way to
+// a session of this host: the next node that claims the NID must not get its packets.
+func TestEndedForRoomLosesItsSockets(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.MaxSessions = 1 })
+	b.prefix(1, netA, roam.Infinite)
+	b.see(pending(netP, peerNonce))
+	b.answerProbesTo(netP, peerNonce)
+	const other = peerNID + 1
+	b.tell(other, netQ)
+	b.see(Observation{Trigger: SeenMiss, Key: SessionKey{ownNID, other}, LocalNID: ownNID})
+	abandoned := false
+	for _, o := range b.other {
+		a, is := o.(Abandon)
+		abandoned = abandoned || is && a.Key == theKey
+	}
+	if _, there := b.entries[theKey]; there || !abandoned {
+		t.Errorf("the session is there: %t; its sockets are destroyed: %t", there, abandoned)
+	}
+}
+
+// TestAllowanceOfBytesAndPackets: what may go to an unvalidated locator is bounded by
+// bytes, and by packets.
+func TestAllowanceOfBytesAndPackets(t *testing.T) {
+	var as accounts
+	there := roam.ILV{NID: peerNID, L64: netQ}
+	as.received(epoch, there, 100, 1)
+	for i, c := range []struct {
+		bytes int
+		may   bool
+	}{{150, true}, {60, false}, {10, true}, {10, false}} {
+		if may := as.allows(epoch, there, c.bytes, false); may != c.may {
+			t.Errorf("packet %d of %d bytes: %t", i, c.bytes, may)
+		}
+	}
+}
+
+// TestContestedPeerIsProbedOnce: one forged packet under the NID of a session draws one
+// probe; a packet without nonce from elsewhere belongs to no pending peer.
+func TestContestedPeerIsProbedOnce(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.open(netP)
+	b.forget()
+	b.see(pending(netQ, forged))
+	bare := pending(netR, Nonce{})
+	bare.Held = true
+	b.see(bare)
+	dismissed := b.dismissed(theKey)
+	b.pass(10 * time.Second)
+	n := 0
+	for _, p := range b.probesSent() {
+		if p.Dst.L64 == netQ {
+			n++
+		}
+	}
+	if n != 1 || !dismissed {
+		t.Errorf("%d probes for one packet; the packet without nonce is dropped: %t", n, dismissed)
 	}
 }
