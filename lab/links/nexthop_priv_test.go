@@ -270,7 +270,10 @@ func anotherRouter(w *world) {
 		}, "datagrams by way of the other router")
 		p.settled()
 	})
+	// Nothing leads back to the segment either, or the data plane would answer probes by
+	// the first router, from which they come.
 	p.phase("it dies", noticed, func() {
+		w.ip(w.r, "-6 route add blackhole "+l.Prefix().String()+" metric 1")
 		w.radios["spare"].stop()
 		delete(w.radios, "spare")
 		w.ip(spare, "link set dev lan address 02:00:00:00:05:01 arp off")
@@ -281,5 +284,6 @@ func anotherRouter(w *world) {
 	w.radios["segment"].stop()
 	delete(w.radios, "segment")
 	w.unplug("net2")
+	w.ip(w.r, "-6 route del blackhole "+l.Prefix().String()+" metric 1")
 	w.ip(w.r, "link del segment")
 }
