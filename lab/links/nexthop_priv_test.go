@@ -264,11 +264,20 @@ func anotherRouter(w *world) {
 		}
 		w.radios["spare"] = second
 		w.radios["segment"].set(advert{router: 0, prefixes: lasting(l).prefixes})
-		testutil.Eventually(w.t, patience, func() bool {
-			sent, err := spare.Stats("up")
-			return err == nil && sent.TxPackets > rate
-		}, "datagrams by way of the other router")
-		p.settled()
+		sent := func() uint64 {
+			n, err := spare.Stats("up")
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return n.TxPackets
+		}
+		testutil.Eventually(w.t, patience, func() bool { return sent() > 0 }, "datagrams by way of the other router")
+		p.flows(rate / 4)
+		before := sent()
+		p.flows(rate)
+		if n := sent() - before; n < rate/3 {
+			w.t.Errorf("%d datagrams went by way of the other router, want some %d", n, rate/2)
+		}
 	})
 	// Nothing leads back to the segment either, or the data plane would answer probes by
 	// the first router, from which they come.
