@@ -264,13 +264,25 @@ func anotherRouter(w *world) {
 		}
 		w.radios["spare"] = second
 		w.radios["segment"].set(advert{router: 0, prefixes: lasting(l).prefixes})
-		testutil.Eventually(w.t, patience, func() bool {
-			sent, err := spare.Stats("up")
-			return err == nil && sent.TxPackets > rate
-		}, "datagrams by way of the other router")
-		p.settled()
+		sent := func() uint64 {
+			n, err := spare.Stats("up")
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return n.TxPackets
+		}
+		testutil.Eventually(w.t, patience, func() bool { return sent() > 0 }, "datagrams by way of the other router")
+		p.flows(rate / 4)
+		before := sent()
+		p.flows(rate)
+		if n := sent() - before; n < rate/3 {
+			w.t.Errorf("%d datagrams went by way of the other router, want some %d", n, rate/2)
+		}
 	})
+	// Nothing leads back to the segment either, or the data plane would answer probes by
+	// the first router, from which they come.
 	p.phase("it dies", noticed, func() {
+		w.ip(w.r, "-6 route add blackhole "+l.Prefix().String()+" metric 1")
 		w.radios["spare"].stop()
 		delete(w.radios, "spare")
 		w.ip(spare, "link set dev lan address 02:00:00:00:05:01 arp off")
@@ -281,5 +293,6 @@ func anotherRouter(w *world) {
 	w.radios["segment"].stop()
 	delete(w.radios, "segment")
 	w.unplug("net2")
+	w.ip(w.r, "-6 route del blackhole "+l.Prefix().String()+" metric 1")
 	w.ip(w.r, "link del segment")
 }
