@@ -21,6 +21,11 @@
 		       ENTRY_ENCAP | ENTRY_PREINSTALLED)
 #define UNSETTLED_OUT_TCP ENTRY_PLAIN_FLOWS
 
+/* The protocols of the compact path, as bits: the verifier follows each alternative of a
+ * comparison.
+ */
+#define STRAIGHT_PROTOS (1U << IPPROTO_TCP | 1U << IPPROTO_UDP)
+
 /* Is this a whole packet of TCP or UDP, with its header in the linear part, and no first
  * segment?
  */
@@ -200,9 +205,11 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	if ((void *)(ip + 1) > (void *)(long)skb->data_end || h->flags & HOST_NID_COLLISIONS ||
 	    ip->dst.l64.v == h->session_prefix.v || ip->src.l64.v == h->session_prefix.v)
 		return UNSETTLED;
+	proto = ip->next;
+	if (proto > 31 || !(STRAIGHT_PROTOS >> proto & 1))
+		return UNSETTLED;
 	if (!is_ours(h, ip->dst.nid) || !locator_on_wire(ip->dst.l64))
 		return PASS_ON;
-	proto = ip->next;
 	if (!is_straight(skb, (void *)(ip + 1), proto) || !is_plain_upper(skb, ip, proto, l3 + IP6_LEN))
 		return UNSETTLED;
 	key.local = ip->dst.nid;

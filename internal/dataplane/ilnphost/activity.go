@@ -46,7 +46,7 @@ func (s sentOn) advance(l bpfSessionLive) sentOn {
 
 // Activity reads what was seen of every session.
 func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error) {
-	if err := p.checkTicks(time.Now()); err != nil {
+	if err := p.ticks.check(time.Now()); err != nil {
 		return nil, nil, err
 	}
 	acts := make([]ilnp.Activity, 0, len(p.known))

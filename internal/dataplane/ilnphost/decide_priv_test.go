@@ -117,7 +117,7 @@ var decideSockets = socketList{
 
 func newDecideRig(t *testing.T) *decideRig {
 	r := &decideRig{rig: newRigOf(t, 16), sockets: decideSockets}
-	r.must(r.setTickZero(0)) // the programs use the coarse clock, as the model does
+	r.must(r.ticks.setZero(0)) // the programs use the coarse clock, as the model does
 	ip(t, "link add up1 index 2 type veth peer name peer1 index 3")
 	ip(t, "link set up1 address "+net.HardwareAddr(otherMAC).String())
 	ip(t, "link add seg1 index 4 type veth peer name seg2 index 5")

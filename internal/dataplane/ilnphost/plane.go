@@ -87,7 +87,7 @@ func Open(opts Options) (*Plane, error) {
 	if err := p.load(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.startTicks(), p.adopt()); err != nil {
+	if err := errors.Join(p.ticks.start(p.objs.TickZero), p.adopt()); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (p *Plane) Unvalidated() <-chan Event { return p.unvalidated }
 func (p *Plane) Close() error {
 	var errs []error
 	close(p.closing)
-	p.stopTicks()
+	p.ticks.stop()
 	for _, r := range p.rings {
 		errs = append(errs, r.Close())
 	}

@@ -61,20 +61,20 @@ func TestProgramsClock(t *testing.T) {
 	}
 	r.followsClock("of a successor")
 
-	r.must(r.setTickZero(zero + uint64(1000*tick)))
+	r.must(r.ticks.setZero(zero + uint64(1000*tick)))
 	if noted := r.noted(); noted < clock(unix.CLOCK_MONOTONIC) {
 		t.Errorf("the programs do not use ticks: they note %d", noted)
 	}
 	now := r.ticks.checked
 	for range 2 {
 		now = now.Add(checkTicksEach)
-		r.must(r.checkTicks(now))
+		r.must(r.ticks.check(now))
 	}
 	if r.ticks.zero != 0 {
 		t.Error("a clock that is a thousand ticks ahead stands")
 	}
 	r.followsClock("of the kernel")
-	r.must(r.setTickZero(zero)) // another test may get these programs
+	r.must(r.ticks.setZero(zero)) // another test may get these programs
 }
 
 // One reading that is off does not end the programs' clock.
@@ -83,9 +83,9 @@ func TestProgramsClockStands(t *testing.T) {
 	testutil.NeedKernel(t, "a length of ticks", r.ticks.meter != nil)
 	zero, now := r.ticks.zero, r.ticks.checked
 	for _, off := range []time.Duration{10, 0, -10, 0} {
-		r.must(r.setTickZero(zero + uint64(off*dataplane.TickLength())))
+		r.must(r.ticks.setZero(zero + uint64(off*dataplane.TickLength())))
 		now = now.Add(checkTicksEach)
-		r.must(r.checkTicks(now))
+		r.must(r.ticks.check(now))
 	}
 	if r.ticks.zero != zero {
 		t.Error("the programs' clock has changed")
