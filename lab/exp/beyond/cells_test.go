@@ -102,7 +102,7 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: start.Add(s.At)})
 	}
 	l := &load{
-		links: &losses{},
+		links: scene.NewLosses(udpPort),
 		up:    flow(start, c.plan.Length, cut, usable+9*time.Millisecond),
 		down:  flow(start, c.plan.Length, cut, usable+29*time.Millisecond),
 		reads: [2]tcpflow.Stream{reads(start, c.plan.Length, cut, usable+400*time.Millisecond),
@@ -139,11 +139,11 @@ func TestLossesAreKnownByNumber(t *testing.T) {
 		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, src), dst)
 		return append(append(b, 0, byte(8+len(payload)), 0, 0), payload...)
 	}
-	l := &losses{seen: [2]map[uint64]bool{{}, {}}}
-	l.note(frame(40000, udpPort, 7))
-	l.note(frame(udpPort, 40000, 9))
-	l.note(frame(6740, 6740, 8))
-	l.note(frame(40000, udpPort, 8)[:60])
+	l := scene.NewLosses(udpPort)
+	l.Note(frame(40000, udpPort, 7))
+	l.Note(frame(udpPort, 40000, 9))
+	l.Note(frame(6740, 6740, 8))
+	l.Note(frame(40000, udpPort, 8)[:60])
 	start := time.Unix(1000, 0)
 	up := flow(start, 3*time.Second, 7*time.Millisecond, 9*time.Millisecond)
 	var o outcome
