@@ -399,7 +399,7 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	grey("control keeps its network", x, "control")
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
-	grey("the lab is late", x, "on-time")
+	grey("the lab is late", x, "on-time", "shares")
 	grey("few datagrams", healthy(t, "udp_rate=2000"), "soft-loss")
 	grey("another round-trip time", healthy(t, "delay_ms=10.5"), "hard-first", "hard-full")
 	return cases
