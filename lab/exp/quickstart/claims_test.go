@@ -56,7 +56,8 @@ func healthy(t testing.TB, set ...string) *records {
 	return &records{
 		t: t, p: p, length: pl.Length, late: map[string]time.Duration{},
 		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
-		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{}, drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
+		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{},
+		drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
 	}
 }
 
@@ -311,6 +312,30 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add("uneven "+way, func(x *records) { x.bytes[way+" net1"] = 60_000 }, "shares")
 	}
 	add("a late cut", func(x *records) { x.lateCut = 1100 * ms }, "on-time")
+	ownership(lost, add)
+	add("the kernel refuses one", func(x *records) {
+		x.out = func(d *exptest.Datagram) { d.Refused = d.At == lost }
+	}, "soft-loss")
+	add("a route lost", func(x *records) { x.routes = "default via fe80::1 dev net1 proto ra metric 1024\n" }, "routes")
+	add("a route left", func(x *records) { x.routes += "2001:db8:9::/64 dev net2 metric 1\n" }, "routes")
+	for what, alter := range map[string]func(*traffic){
+		"datagram out": func(tr *traffic) { tr.flowUp = exptest.UDP(t, 6*time.Second, time.Second, ms, nil) },
+		"datagram in":  func(tr *traffic) { tr.flowDown = exptest.UDP(t, 6*time.Second, time.Second, ms, nil) },
+		"bytes out":    func(tr *traffic) { tr.readUp = exptest.TCP(t, 6*time.Second, time.Second, nil) },
+		"bytes in":     func(tr *traffic) { tr.readDown = exptest.TCP(t, 6*time.Second, time.Second, nil) },
+		"echo": func(tr *traffic) {
+			tr.echoes = append(tr.echoes, workload.Echo{Sent: exptest.At(4 * time.Second), RTT: ms})
+		},
+		"download": func(tr *traffic) { tr.curlGrew = append(tr.curlGrew, exptest.At(5*time.Second)) },
+	} {
+		add("control delivers "+what, func(x *records) { x.control = func(tr *trace) { alter(tr.traffic) } }, "control")
+	}
+	cases = append(cases, unmeasured(t)...)
+	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// ownership are losses that a socket or the emulator owns up to, or not.
+func ownership(lost time.Duration, add func(name string, alter func(*records), red ...string)) {
 	two := lose(lost, lost+500*time.Microsecond)
 	number := uint64(lost / (250 * time.Microsecond))
 	add("sockets dropped both", func(x *records) { x.out, x.overflows = two, 2 })
@@ -331,25 +356,6 @@ func TestEachClaimSeesRed(t *testing.T) {
 		x.spilled.Add(1, number)
 		x.spilled.Add(1, number+1)
 	}, "soft-loss")
-	add("the kernel refuses one", func(x *records) {
-		x.out = func(d *exptest.Datagram) { d.Refused = d.At == lost }
-	}, "soft-loss")
-	add("a route lost", func(x *records) { x.routes = "default via fe80::1 dev net1 proto ra metric 1024\n" }, "routes")
-	add("a route left", func(x *records) { x.routes += "2001:db8:9::/64 dev net2 metric 1\n" }, "routes")
-	for what, alter := range map[string]func(*traffic){
-		"datagram out": func(tr *traffic) { tr.flowUp = exptest.UDP(t, 6*time.Second, time.Second, ms, nil) },
-		"datagram in":  func(tr *traffic) { tr.flowDown = exptest.UDP(t, 6*time.Second, time.Second, ms, nil) },
-		"bytes out":    func(tr *traffic) { tr.readUp = exptest.TCP(t, 6*time.Second, time.Second, nil) },
-		"bytes in":     func(tr *traffic) { tr.readDown = exptest.TCP(t, 6*time.Second, time.Second, nil) },
-		"echo": func(tr *traffic) {
-			tr.echoes = append(tr.echoes, workload.Echo{Sent: exptest.At(4 * time.Second), RTT: ms})
-		},
-		"download": func(tr *traffic) { tr.curlGrew = append(tr.curlGrew, exptest.At(5*time.Second)) },
-	} {
-		add("control delivers "+what, func(x *records) { x.control = func(tr *trace) { alter(tr.traffic) } }, "control")
-	}
-	cases = append(cases, unmeasured(t)...)
-	exptest.Claims(t, Experiment, nil, cases...)
 }
 
 // A phase counts from when its links, and no others, carry data both ways.
