@@ -123,6 +123,13 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	near("outage_resume_in_ms", 700)
 	near("outage_return_to_locator_ms", 20)
 	near("outage_length_s", p.Float("outage_s"))
+	// What comes before the daemon has told of its locator is not early.
+	l.up = flow(start, c.plan.Length, cut, back+5*time.Millisecond)
+	o = outcome{Cell: "outage", Alive: true}
+	o.judge(c, tr, l, p)
+	if o.Resume.UDPOut != 0 {
+		t.Errorf("resumed after %g ms", o.Resume.UDPOut)
+	}
 	if r.Metrics["outage_alive"] != 1 {
 		t.Error("not alive")
 	}
@@ -178,9 +185,10 @@ func TestOutcomeIsCounted(t *testing.T) {
 		"told"} {
 		events = append(events, node.Event{Time: exptest.At(time.Second), Kind: kind, To: []node.LinkLocator{{Link: "net1"}}})
 	}
-	events = append(events, node.Event{Time: exptest.At(time.Second), Kind: "handoff-done"})
+	events = append(events, node.Event{Time: exptest.At(time.Second), Kind: "handoff-done"}, events[1])
 	tr := &scene.Trace{Start: start, End: end, Events: map[string][]node.Event{"mn": events}, Steps: []scene.Done{
-		{Step: scene.Step{Name: "soft 1"}, At: exptest.At(3 * time.Second)}, {At: exptest.At(4 * time.Second)}}}
+		{Step: scene.Step{Name: "soft 1"}, At: exptest.At(3 * time.Second)}, {At: exptest.At(4 * time.Second)},
+		{Step: scene.Step{Name: "soft 2"}, At: exptest.At(4 * time.Second)}}}
 	probe := func(pause, late time.Duration) *udpflow.Flow {
 		return exptest.UDP(t, 5*time.Second, time.Millisecond, 0, func(d *exptest.Datagram) {
 			d.Doubled = d.At == time.Second
@@ -215,7 +223,7 @@ func TestOutcomeIsCounted(t *testing.T) {
 			reads: [2]tcpflow.Stream{quiet(c.tcp[0][0], c.tcp[0][1]), quiet(c.tcp[1][0], c.tcp[1][1])}}
 		o := outcome{Cell: "x"}
 		o.judge(cell{}, tr, l, p)
-		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 || o.Handoffs != 1 || o.Failed != 4 || len(o.Marks) != 1 {
+		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 || o.Handoffs != 2 || o.Failed != 4 || len(o.Marks) != 2 {
 			t.Errorf("sent %d, doubled %d, misordered %d, handoffs %d, failed %d, marks %v", o.Sent, o.Doubled, o.Misordered,
 				o.Handoffs, o.Failed, o.Marks)
 		}
