@@ -24,6 +24,7 @@ type direction struct {
 	quit     int           // eventfd that ends the reading thread
 	gone     chan struct{} // closed when it has ended
 	watch    atomic.Pointer[func(frame []byte)]
+	overflow atomic.Pointer[func(frame []byte)]
 
 	mu   sync.Mutex // guards pipe and pool
 	pipe *pipe
@@ -47,7 +48,7 @@ func newDirection(from, to *Tap, p Params) (*direction, error) {
 	}
 	d := &direction{from: from, to: to, quit: quit, gone: make(chan struct{})}
 	d.pipe = newPipe(p, d.pool.put)
-	d.pipe.lost = d.lost
+	d.pipe.lost, d.pipe.spilled = d.lost, d.spilled
 	d.pipe.clone = func(b []byte) []byte {
 		c := d.pool.get(len(b))
 		copy(c, b)
@@ -185,6 +186,7 @@ func (d *direction) write(b []byte) {
 			d.lost(b)
 		default:
 			d.refused++
+			d.spilled(b)
 		}
 		return
 	}
@@ -193,6 +195,13 @@ func (d *direction) write(b []byte) {
 // lost passes a lost frame to the watching function.
 func (d *direction) lost(b []byte) {
 	if f := d.watch.Load(); f != nil {
+		(*f)(b[vnetLen:])
+	}
+}
+
+// spilled passes a frame that was dropped for want of room to its watching function.
+func (d *direction) spilled(b []byte) {
+	if f := d.overflow.Load(); f != nil {
 		(*f)(b[vnetLen:])
 	}
 }

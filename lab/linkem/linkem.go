@@ -157,6 +157,11 @@ func (l *Link) Counters(d Direction) Counters { return l.dirs[d].counters() }
 // must not call the link, and must not keep the frame.
 func (l *Link) Watch(d Direction, f func(frame []byte)) { l.dirs[d].watch.Store(&f) }
 
+// WatchOverflow makes the link call f, under the rules of Watch, with every frame that a
+// direction drops although nobody asked it to: those that Counters has in DropQueue and
+// DropError.
+func (l *Link) WatchOverflow(d Direction, f func(frame []byte)) { l.dirs[d].overflow.Store(&f) }
+
 // Close stops the link and removes its devices. Counters can still be read.
 func (l *Link) Close() error {
 	l.mu.Lock()

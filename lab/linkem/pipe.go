@@ -24,6 +24,7 @@ type pipe struct {
 	dup          *rand.Rand
 	free         func([]byte)
 	lost         func([]byte)        // called with each frame in DropLoss or DropDown; must not keep it
+	spilled      func([]byte)        // called with each frame in DropQueue or DropError; must not keep it
 	clone        func([]byte) []byte // copies a buffer into one for free
 
 	control, data ring          // wait for the transmitter
@@ -47,7 +48,7 @@ type frame struct {
 // newPipe makes an idle pipe. free takes back the buffer of a frame that is
 // dropped.
 func newPipe(p Params, free func([]byte)) *pipe {
-	q := &pipe{p: p, free: free, lost: func([]byte) {}, clone: bytes.Clone}
+	q := &pipe{p: p, free: free, lost: func([]byte) {}, spilled: func([]byte) {}, clone: bytes.Clone}
 	q.seed()
 	return q
 }
@@ -110,6 +111,7 @@ func (q *pipe) push(now time.Duration, buf []byte, size int, control bool) {
 		q.launch(now, f)
 	case q.full(size):
 		q.c.DropQueue++
+		q.spilled(buf)
 		q.free(buf)
 	default:
 		if control && q.p.ControlFirst {

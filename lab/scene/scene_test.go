@@ -168,3 +168,18 @@ func TestBegins(t *testing.T) {
 		t.Error("a link without data carries some")
 	}
 }
+
+// A link is back when a swap brings it; a cut without an overlap can be late, too.
+func TestCutsAndSwaps(t *testing.T) {
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	tr := &Trace{Start: at(0), End: at(5000), Steps: []Done{
+		{Step: Step{Op: Cut, At: time.Second, Link: "net1"}, At: at(1000), Over: at(1070)},
+		{Step: Step{Op: Swap, At: 2 * time.Second, Link: "net1", From: "net2"}, At: at(2000), Over: at(2010)},
+	}}
+	for i, n := range []uint64{0, 100, 200, 200, 900} {
+		tr.Samples = append(tr.Samples, Sample{At: at(900 + 300*i), Towards: map[string]uint64{"net1": n}})
+	}
+	if l, d := tr.Late(), tr.StillCame(); l != 70*time.Millisecond || d != 430*time.Millisecond {
+		t.Errorf("late by %v, still came for %v", l, d)
+	}
+}

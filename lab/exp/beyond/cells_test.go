@@ -102,7 +102,7 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: start.Add(s.At)})
 	}
 	l := &load{
-		links: &losses{},
+		links: scene.NewLosses(udpPort),
 		up:    flow(start, c.plan.Length, cut, usable+9*time.Millisecond),
 		down:  flow(start, c.plan.Length, cut, usable+29*time.Millisecond),
 		reads: [2]tcpflow.Stream{reads(start, c.plan.Length, cut, usable+400*time.Millisecond),
@@ -123,6 +123,13 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	near("outage_resume_in_ms", 700)
 	near("outage_return_to_locator_ms", 20)
 	near("outage_length_s", p.Float("outage_s"))
+	// What comes before the daemon has told of its locator is not early.
+	l.up = flow(start, c.plan.Length, cut, back+5*time.Millisecond)
+	o = outcome{Cell: "outage", Alive: true}
+	o.judge(c, tr, l, p)
+	if o.Resume.UDPOut != 0 {
+		t.Errorf("resumed after %g ms", o.Resume.UDPOut)
+	}
 	if r.Metrics["outage_alive"] != 1 {
 		t.Error("not alive")
 	}
@@ -139,11 +146,11 @@ func TestLossesAreKnownByNumber(t *testing.T) {
 		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, src), dst)
 		return append(append(b, 0, byte(8+len(payload)), 0, 0), payload...)
 	}
-	l := &losses{seen: [2]map[uint64]bool{{}, {}}}
-	l.note(frame(40000, udpPort, 7))
-	l.note(frame(udpPort, 40000, 9))
-	l.note(frame(6740, 6740, 8))
-	l.note(frame(40000, udpPort, 8)[:60])
+	l := scene.NewLosses(udpPort)
+	l.Note(frame(40000, udpPort, 7))
+	l.Note(frame(udpPort, 40000, 9))
+	l.Note(frame(6740, 6740, 8))
+	l.Note(frame(40000, udpPort, 8)[:60])
 	start := time.Unix(1000, 0)
 	up := flow(start, 3*time.Second, 7*time.Millisecond, 9*time.Millisecond)
 	var o outcome
@@ -165,5 +172,64 @@ func TestClaimsAreOfCells(t *testing.T) {
 	claims, err := result.ParseExpect(Experiment.Expect)
 	if err != nil || len(r.Unmeasured) != len(claims) {
 		t.Errorf("%d claims, %d without a cell, %v", len(claims), len(r.Unmeasured), err)
+	}
+}
+
+// What is shown beside the claims is counted over both ways, and gaps are above the longest of
+// the lead.
+func TestOutcomeIsCounted(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "quick")
+	start, end := exptest.Origin, exptest.At(5*time.Second)
+	events := []node.Event{{Time: exptest.At(-time.Second), Kind: "handoff-done", To: []node.LinkLocator{{Link: "net1"}}}}
+	for _, kind := range []string{"handoff-done", "update-failed", "session-fell-back", "peer-dead", "session-replaced",
+		"told"} {
+		events = append(events, node.Event{Time: exptest.At(time.Second), Kind: kind, To: []node.LinkLocator{{Link: "net1"}}})
+	}
+	events = append(events, node.Event{Time: exptest.At(time.Second), Kind: "handoff-done"}, events[1])
+	tr := &scene.Trace{Start: start, End: end, Events: map[string][]node.Event{"mn": events}, Steps: []scene.Done{
+		{Step: scene.Step{Name: "soft 1"}, At: exptest.At(3 * time.Second)}, {At: exptest.At(4 * time.Second)},
+		{Step: scene.Step{Name: "soft 2"}, At: exptest.At(4 * time.Second)}}}
+	probe := func(pause, late time.Duration) *udpflow.Flow {
+		return exptest.UDP(t, 5*time.Second, time.Millisecond, 0, func(d *exptest.Datagram) {
+			d.Doubled = d.At == time.Second
+			switch {
+			case d.At == 1500*time.Millisecond: // overtaken by one
+				d.Delay = 1500 * time.Microsecond
+			case exptest.Within(1600*time.Millisecond, 1600*time.Millisecond+pause)(d.At): // in the lead
+				d.Delay = 1600*time.Millisecond + pause - d.At
+			case exptest.Within(3*time.Second, 3*time.Second+late)(d.At):
+				d.Delay = 3*time.Second + late - d.At
+			}
+		})
+	}
+	quiet := func(pause, late time.Duration) tcpflow.Stream {
+		return exptest.TCP(t, 5*time.Second, time.Millisecond, func(d time.Duration) bool {
+			return exptest.Within(1600*time.Millisecond, 1600*time.Millisecond+pause)(d) ||
+				exptest.Within(3*time.Second, 3*time.Second+late)(d)
+		})
+	}
+	const ms = time.Millisecond
+	type pauses [2][2]time.Duration // in the lead and after it, out and in
+	for _, c := range []struct {
+		udp, tcp         pauses
+		lead, udpG, tcpG float64
+	}{
+		{pauses{{30 * ms, 90 * ms}, {10 * ms, 40 * ms}}, pauses{{5 * ms, 70 * ms}, {5 * ms, 20 * ms}}, 31, 60, 40},
+		{pauses{{5 * ms, 20 * ms}, {10 * ms, 90 * ms}}, pauses{{30 * ms, 20 * ms}, {5 * ms, 70 * ms}}, 31, 60, 40},
+		{pauses{{5 * ms, 20 * ms}, {10 * ms, 10 * ms}}, pauses{{5 * ms, 20 * ms}, {30 * ms, 10 * ms}}, 31, 0, 0},
+	} {
+		l := &load{links: scene.NewLosses(udpPort), up: probe(c.udp[0][0], c.udp[0][1]),
+			down:  probe(c.udp[1][0], c.udp[1][1]),
+			reads: [2]tcpflow.Stream{quiet(c.tcp[0][0], c.tcp[0][1]), quiet(c.tcp[1][0], c.tcp[1][1])}}
+		o := outcome{Cell: "x"}
+		o.judge(cell{}, tr, l, p)
+		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 || o.Handoffs != 2 || o.Failed != 4 || len(o.Marks) != 2 {
+			t.Errorf("sent %d, doubled %d, misordered %d, handoffs %d, failed %d, marks %v", o.Sent, o.Doubled, o.Misordered,
+				o.Handoffs, o.Failed, o.Marks)
+		}
+		if near := func(a, b float64) bool { return a > b-1.5 && a < b+1.5 }; !near(o.LeadGapMs, c.lead) ||
+			!near(o.UDPGapMs, c.udpG) || !near(o.TCPGapMs, c.tcpG) {
+			t.Errorf("gaps %g, %g and %g, want %g, %g and %g", o.LeadGapMs, o.UDPGapMs, o.TCPGapMs, c.lead, c.udpG, c.tcpG)
+		}
 	}
 }

@@ -63,12 +63,12 @@ func measured(t testing.TB, p exp.Params, name string, f fault) *outcome {
 			away = [2]func(time.Duration) bool{exptest.Within(lead, usable+firstOut), exptest.Within(lead, usable+firstIn)}
 		}
 	}
-	l := &load{links: &losses{seen: [2]map[uint64]bool{{}, {}}}}
+	l := &load{links: scene.NewLosses(udpPort)}
 	// Where links lose deliberately, they lose number 2500 of either way.
 	bad := name == "loss" || name == "oneway"
 	probe := func(way int, more func(*exptest.Datagram)) *udpflow.Flow {
 		if bad {
-			l.links.seen[way][2500] = true
+			l.links.Add(way, 2500)
 		}
 		return exptest.UDP(t, c.plan.Length, time.Millisecond, 0, func(d *exptest.Datagram) {
 			d.Lost = away[way](d.At) || bad && d.At == 2500*time.Millisecond

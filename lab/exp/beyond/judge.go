@@ -21,7 +21,7 @@ func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 	for way, f := range flows {
 		n := f.Count(t.Start, t.End.Add(-time.Second))
 		for _, seq := range f.Missing(t.Start, t.End.Add(-time.Second)) {
-			if l.links.has(way, seq) {
+			if l.links.Has(way, seq) {
 				o.ByLinks++
 			}
 		}

@@ -65,7 +65,7 @@ type load struct {
 	tcp      [2]*workload.TCP // out, in
 	up, down *udpflow.Flow
 	reads    [2]tcpflow.Stream
-	links    *losses
+	links    *scene.Losses
 }
 
 func (l *load) sessions() []workload.Session { return []workload.Session{l.udp, l.tcp[0], l.tcp[1]} }
@@ -93,7 +93,7 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 			return nil, err
 		}
 	}
-	links := watchLosses(s)
+	links := s.WatchLosses(udpPort)
 	w.Open()
 	l, err := startLoad(ctx, env, s)
 	if err != nil {

@@ -250,10 +250,11 @@ func TestEachClaimSeesRed(t *testing.T) {
 		sound[n.name] = healthy(t, n).outcome()
 	}
 	var cases []exptest.Case
-	add := func(name string, red, grey []string, outcomes map[string]outcome, victims map[string]int) {
+	add := func(name string, red, grey []string, made func() map[string]outcome, victims map[string]int) {
 		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
 			env := &exp.Env{Result: r, View: live.New(&strings.Builder{})}
 			var list []outcome
+			outcomes := made()
 			for _, n := range networks {
 				list = append(list, kept(t, outcomes[n.name]))
 			}
@@ -265,20 +266,23 @@ func TestEachClaimSeesRed(t *testing.T) {
 			reportAttacks(env, attacks)
 		}})
 	}
-	add("sound", nil, nil, sound, allowances)
+	well := func() map[string]outcome { return sound }
+	add("sound", nil, nil, well, allowances)
 	for _, n := range networks {
 		for _, f := range faults(t, n) {
-			x := healthy(t, n)
-			f.alter(x)
-			outcomes := maps.Clone(sound)
-			outcomes[n.name] = x.outcome()
-			add(n.name+": "+f.name, ids(n, f.red), ids(n, f.grey), outcomes, allowances)
+			add(n.name+": "+f.name, ids(n, f.red), ids(n, f.grey), func() map[string]outcome {
+				x := healthy(t, n)
+				f.alter(x)
+				outcomes := maps.Clone(sound)
+				outcomes[n.name] = x.outcome()
+				return outcomes
+			}, allowances)
 		}
 	}
 	for _, p := range plans {
 		victims := maps.Clone(allowances)
 		victims[p.name]++
-		add("victim "+p.name, []string{"victim-" + strings.ReplaceAll(p.name, "_", "-")}, nil, sound, victims)
+		add("victim "+p.name, []string{"victim-" + strings.ReplaceAll(p.name, "_", "-")}, nil, well, victims)
 	}
 	exptest.Claims(t, Experiment, nil, cases...)
 }

@@ -29,7 +29,8 @@ type records struct {
 	died      map[string]error
 	drops     map[string]uint64
 	peers     int
-	overflows int
+	overflows int           // datagrams that the probe's sockets dropped
+	spilled   *scene.Losses // and the emulator
 	lateCut   time.Duration
 	behind    time.Duration // of the lab's schedule
 	came      uint64        // packets to a network after its cut
@@ -55,7 +56,8 @@ func healthy(t testing.TB, set ...string) *records {
 	return &records{
 		t: t, p: p, length: pl.Length, late: map[string]time.Duration{},
 		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
-		lateCut: 900 * time.Millisecond, died: map[string]error{}, drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
+		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{},
+		drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
 	}
 }
 
@@ -179,7 +181,7 @@ func (x *records) flow(way string, fault func(*exptest.Datagram), pause time.Dur
 
 // judge extracts all metrics.
 func (x *records) judge(r *result.Result, _ int) {
-	with, tr := x.pass(false), &traffic{bufferErrors: x.overflows, outcome: map[string]error{}}
+	with, tr := x.pass(false), &traffic{bufferErrors: x.overflows, overflows: x.spilled, outcome: map[string]error{}}
 	first := x.hardLocator() + 27*time.Millisecond
 	away := exptest.Within(with.plan.hard, first-5*time.Millisecond)
 	probe := func(more func(*exptest.Datagram)) func(*exptest.Datagram) {
@@ -310,6 +312,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add("uneven "+way, func(x *records) { x.bytes[way+" net1"] = 60_000 }, "shares")
 	}
 	add("a late cut", func(x *records) { x.lateCut = 1100 * ms }, "on-time")
+	ownership(lost, add)
 	add("the kernel refuses one", func(x *records) {
 		x.out = func(d *exptest.Datagram) { d.Refused = d.At == lost }
 	}, "soft-loss")
@@ -331,6 +334,62 @@ func TestEachClaimSeesRed(t *testing.T) {
 	exptest.Claims(t, Experiment, nil, cases...)
 }
 
+// ownership are losses that a socket or the emulator owns up to, or not.
+func ownership(lost time.Duration, add func(name string, alter func(*records), red ...string)) {
+	two := lose(lost, lost+500*time.Microsecond)
+	number := uint64(lost / (250 * time.Microsecond))
+	add("sockets dropped both", func(x *records) { x.out, x.overflows = two, 2 })
+	add("sockets dropped another", func(x *records) { x.overflows = 5 })
+	add("a socket dropped one of two", func(x *records) { x.out, x.overflows = two, 1 }, "soft-loss")
+	add("the emulator dropped both", func(x *records) {
+		x.out = two
+		x.spilled.Add(0, number)
+		x.spilled.Add(0, number+1)
+	})
+	add("the emulator dropped one of two", func(x *records) {
+		x.out = two
+		x.spilled.Add(0, number)
+		x.spilled.Add(0, number+2)
+	}, "soft-loss")
+	add("the emulator dropped those of the other way", func(x *records) {
+		x.out = two
+		x.spilled.Add(1, number)
+		x.spilled.Add(1, number+1)
+	}, "soft-loss")
+}
+
+// A phase counts from when its links, and no others, carry data both ways.
+func TestPhaseInEffect(t *testing.T) {
+	phase := sharePhase{links: []string{"net1", "net2"}, span: span{time.Second, 2 * time.Second}}
+	reading := func(tenth int, out, in [3]uint64) scene.Sample {
+		s := scene.Sample{At: exptest.At(time.Duration(tenth) * 100 * time.Millisecond), Out: map[string]uint64{},
+			In: map[string]uint64{}}
+		for i, l := range access {
+			s.Out[l], s.In[l] = out[i], in[i]
+		}
+		return s
+	}
+	list := []scene.Sample{
+		reading(9, [3]uint64{}, [3]uint64{}),
+		reading(10, [3]uint64{9000, 9000, 0}, [3]uint64{9000, 9000, 0}),           // before the phase
+		reading(11, [3]uint64{29000, 10000, 0}, [3]uint64{19000, 19000, 0}),       // net2 has too little out
+		reading(12, [3]uint64{39000, 20000, 0}, [3]uint64{39000, 20000, 0}),       // and in
+		reading(13, [3]uint64{49000, 30000, 2001}, [3]uint64{49000, 30000, 0}),    // net3 carries some out
+		reading(14, [3]uint64{59000, 40000, 4001}, [3]uint64{59000, 40000, 2001}), // and in
+		reading(15, [3]uint64{59900, 40900, 4001}, [3]uint64{59900, 40900, 2001}), // next to nothing
+		reading(16, [3]uint64{69900, 44900, 6001}, [3]uint64{69900, 44900, 4001}),
+		reading(17, [3]uint64{79900, 54300, 6001}, [3]uint64{79900, 54300, 4001}),
+	}
+	tr := trace{Trace: &scene.Trace{Start: exptest.Origin, Samples: list}}
+	if at := tr.inEffect(phase); !at.Equal(list[7].At) {
+		t.Errorf("in effect at %v", at.Sub(exptest.Origin))
+	}
+	tr.Samples = list[:7]
+	if at := tr.inEffect(phase); !at.Equal(exptest.At(time.Second)) {
+		t.Errorf("never in effect: %v", at.Sub(exptest.Origin))
+	}
+}
+
 // unmeasured are the runs that decide nothing about a claim.
 func unmeasured(t *testing.T) (cases []exptest.Case) {
 	grey := func(name string, x *records, ids ...string) {
@@ -346,14 +405,8 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	grey("control keeps its network", x, "control")
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
-	grey("the lab is late", x, "on-time")
+	grey("the lab is late", x, "on-time", "shares")
 	grey("few datagrams", healthy(t, "udp_rate=2000"), "soft-loss")
-	x = healthy(t)
-	x.overflows = 1
-	grey("receive buffers overflow", x, "soft-loss")
-	x = healthy(t)
-	x.drops["queue"] = 1
-	grey("the emulator drops", x, "soft-loss")
 	grey("another round-trip time", healthy(t, "delay_ms=10.5"), "hard-first", "hard-full")
 	return cases
 }

@@ -38,9 +38,11 @@ func (t *trace) metrics(env *exp.Env) {
 	r.Set("cut_late_ms", stats.Millis(t.Late()))
 	r.Set("schedule_late_ms", stats.Millis(t.Behind()))
 	r.Set("cut_still_came_ms", stats.Millis(t.StillCame()))
-	worst := 0.0
+	worst, took := 0.0, 0.0
 	for _, p := range t.plan.shares {
-		out, in := t.Shares(t.inUse(p), t.At(p.span.to))
+		from := t.inEffect(p)
+		took = max(took, stats.Millis(from.Sub(t.At(p.span.from))))
+		out, in := t.Shares(from, t.At(p.span.to))
 		for way, shares := range map[string]map[string]float64{"out": out, "in": in} {
 			for _, l := range access {
 				want := 0.0
@@ -54,27 +56,41 @@ func (t *trace) metrics(env *exp.Env) {
 		}
 	}
 	r.Set("duality_share_error_points", worst)
+	r.Set("duality_change_ms", took)
 }
 
-// inUse returns when all links of a phase have begun to carry data both ways: before that
-// they get addresses, and the ends agree.
-func (t *trace) inUse(p sharePhase) time.Time {
-	from := t.At(p.span.from)
-	first := t.SampleAt(from)
-	for _, s := range t.Samples {
-		if s.At.Before(from) || s.At.After(t.At(p.span.to)) {
-			continue
-		}
-		if !slices.ContainsFunc(p.links, func(l string) bool {
-			return s.Out[l] < first.Out[l]+aFew || s.In[l] < first.In[l]+aFew
-		}) {
-			return s.At
+// inEffect returns when the links of a phase, and no others, had come into use both ways: the
+// end of the first interval between two samples in which each carried at least half of its
+// share. Before that they get addresses, and the ends agree. If that never happens, it is the
+// beginning of the phase.
+func (t *trace) inEffect(p sharePhase) time.Time {
+	from, to := t.At(p.span.from), t.At(p.span.to)
+	for i := 1; i < len(t.Samples); i++ {
+		a, b := t.Samples[i-1], t.Samples[i]
+		if !a.At.Before(from) && !b.At.After(to) && used(a.Out, b.Out, p.links) && used(a.In, b.In, p.links) {
+			return b.At
 		}
 	}
 	return from
 }
 
-// aFew are the bytes that a link without data may carry: neighbor discovery.
+// used reports whether the links carried data between two readings, and the others none.
+func used(a, b map[string]uint64, links []string) bool {
+	total := uint64(0)
+	for _, l := range access {
+		total += b[l] - a[l]
+	}
+	for _, l := range access {
+		n := b[l] - a[l]
+		if in := slices.Contains(links, l); in && 2*n*uint64(len(links)) < total || !in && n > aFew {
+			return false
+		}
+	}
+	return total > aFew
+}
+
+// aFew are the bytes that a link without data may carry between two samples: neighbor
+// discovery.
 const aFew = 2000
 
 // metricName makes part of a metric's name out of words.
@@ -122,15 +138,25 @@ func (t *trace) sessionMetrics(r *result.Result) {
 // softMetrics judges everything but the hard handoff.
 func (t *trace) softMetrics(r *result.Result) {
 	var sum udpflow.Count
-	for _, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
+	emulator := 0 // of the lost ones
+	for way, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
 		for _, s := range t.softSpans() {
+			for _, seq := range f.Missing(t.At(s.from), t.At(s.to)) {
+				if t.traffic.overflows.Has(way, seq) {
+					emulator++
+				}
+			}
 			c := f.Count(t.At(s.from), t.At(s.to))
 			sum.Written, sum.Lost = sum.Written+c.Written, sum.Lost+c.Lost
 			sum.Refused, sum.Doubled, sum.Misorders = sum.Refused+c.Refused, sum.Doubled+c.Doubled, sum.Misorders+c.Misorders
 		}
 	}
 	r.Set("udp_soft_sent", float64(sum.Written))
-	r.Set("udp_soft_lost", float64(sum.Lost))
+	// Loss is Roam's, less what a socket's or the emulator's own counter owns.
+	sockets := min(sum.Lost-emulator, t.traffic.bufferErrors)
+	r.Set("udp_soft_lost", float64(sum.Lost-emulator-sockets))
+	r.Set("udp_soft_lost_emulator", float64(emulator))
+	r.Set("udp_soft_lost_sockets", float64(sockets))
 	r.Set("udp_soft_refused", float64(sum.Refused))
 	r.Set("udp_soft_doubled", float64(sum.Doubled))
 	r.Set("udp_soft_misordered", float64(sum.Misorders))

@@ -16,6 +16,9 @@ import (
 	"roam/lab/workload/udpflow"
 )
 
+// udpPort is the correspondent's of the UDP probe.
+const udpPort = 7001
+
 // endWithin bounds the wait for applications to finish after the schedule.
 const endWithin = 20 * time.Second
 
@@ -40,7 +43,8 @@ type traffic struct {
 	readUp, readDown tcpflow.Stream
 	iperf            map[string]workload.IperfReport
 	echoes           []workload.Echo // of the ssh session
-	bufferErrors     int             // datagrams of the UDP probe that receive buffers refused
+	bufferErrors     int             // datagrams of the UDP probe that its receiving sockets dropped
+	overflows        *scene.Losses   // datagrams of the UDP probe that the emulator dropped unasked
 }
 
 // startTraffic starts all sessions and returns when all of them run.
@@ -108,8 +112,9 @@ func (t *traffic) startApplications(ctx context.Context, env *exp.Env, n *scene.
 
 // startProbes starts the lab's own flows.
 func (t *traffic) startProbes(ctx context.Context, env *exp.Env, n *scene.Scene, dir string) (err error) {
+	t.overflows = n.WatchOverflows(udpPort)
 	if t.udp, err = workload.StartUDP(ctx, n.Peer(0).Host, n.Mobile().Host, dir, workload.UDPOptions{
-		Name: "UDP probe", Target: "cn1", Port: 7001, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"),
+		Name: "UDP probe", Target: "cn1", Port: udpPort, Up: env.Params.Int("udp_rate"), Down: env.Params.Int("udp_rate_in"),
 		Size: env.Params.Int("udp_size"),
 	}); err != nil {
 		return err

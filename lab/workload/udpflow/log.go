@@ -254,3 +254,15 @@ func snmp6(text, name string) uint64 {
 	}
 	return 0
 }
+
+// socketDrops finds the drops of the socket with that inode in the text of /proc/net/udp6.
+func socketDrops(text string, inode uint64) uint64 {
+	const inodeAt, dropsAt = 9, 12 // fields
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > dropsAt && f[inodeAt] == strconv.FormatUint(inode, 10) {
+			n, _ := strconv.ParseUint(f[dropsAt], 10, 64)
+			return n
+		}
+	}
+	return 0
+}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"roam/lab/workload/agent"
 )
 
@@ -25,8 +27,7 @@ import (
 //
 // The line "stop" on standard input ends the sending but not the receiving.
 // Every 100 ms it prints "sent received failed" counts on one line. At the end
-// it prints "rcvbuf_errors N", how many datagrams the host's receive buffers
-// refused.
+// it prints "rcvbuf_errors N", how many datagrams its socket dropped.
 func Main(args []string) error {
 	fs := flag.NewFlagSet("udp-flow", flag.ContinueOnError)
 	from := fs.String("listen", "", "address to wait on")
@@ -66,7 +67,6 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	}
 	defer rf.Close()
 	e.tx, e.rx = tx, rx
-	before := RcvbufErrors()
 	stop, quit := agent.Commands(in)
 	var wg sync.WaitGroup
 	wg.Go(e.receive)
@@ -87,9 +87,10 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	agent.Status(status, quit, func() string {
 		return fmt.Sprintf("%d %d %d", e.sent.Load(), e.got.Load(), e.failed.Load())
 	})
+	dropped := e.drops()
 	_ = e.conn.Close()
 	wg.Wait()
-	fmt.Fprintf(status, "rcvbuf_errors %d\n", RcvbufErrors()-before)
+	fmt.Fprintf(status, "rcvbuf_errors %d\n", dropped)
 	return errors.Join(e.tx.Flush(), e.rx.Flush())
 }
 
@@ -120,6 +121,24 @@ func RcvbufErrors() (n uint64) {
 		return 0
 	}
 	return snmp6(string(b), "Udp6RcvbufErrors")
+}
+
+// drops returns how many datagrams the end's own socket has dropped, by the kernel's table of
+// sockets.
+func (e *end) drops() (n uint64) {
+	raw, err := e.conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var st unix.Stat_t
+	if raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }) != nil || err != nil {
+		return 0
+	}
+	b, err := os.ReadFile("/proc/self/net/udp6")
+	if err != nil {
+		return 0
+	}
+	return socketDrops(string(b), st.Ino)
 }
 
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

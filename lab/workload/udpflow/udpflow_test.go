@@ -144,6 +144,18 @@ func TestSNMP6(t *testing.T) {
 	}
 }
 
+func TestSocketDrops(t *testing.T) {
+	const text = "  sl  local_address remote_address st tx_queue rx_queue tr tm->when retrnsmt uid timeout inode " +
+		"ref pointer drops\n" +
+		" 42: 0:1B59 0:0000 07 00000000:00000000 00:00000000 00000000     0        0 12345 2 0000000000000000 7\n" +
+		" 43: 0:1B5A 0:0000 07 00000000:00000000 00:00000000 00000000     0        0 12346 2 0000000000000000 0\n"
+	for inode, want := range map[uint64]uint64{12345: 7, 12346: 0, 1: 0} {
+		if n := socketDrops(text, inode); n != want {
+			t.Errorf("socket %d dropped %d, want %d", inode, n, want)
+		}
+	}
+}
+
 // start runs an end and returns its standard input and how it ended.
 func start(t *testing.T, e *end, out string, begins bool) (io.WriteCloser, <-chan error) {
 	t.Helper()
