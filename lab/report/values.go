@@ -14,7 +14,7 @@ type claimTable struct {
 	Published, Sources bool // with these columns
 }
 
-// table returns the claims of a result that keep keeps.
+// tableOf returns the claims of a result that keep keeps.
 func tableOf(r *result.Result, sources bool, keep func(result.Claim) bool) (t claimTable) {
 	t.Sources = sources
 	for _, c := range r.Claims {
@@ -23,7 +23,17 @@ func tableOf(r *result.Result, sources bool, keep func(result.Claim) bool) (t cl
 			t.Published = t.Published || c.Published != nil
 		}
 	}
+	// What does not hold is what a reader must see.
+	slices.SortStableFunc(t.Claims, func(a, b result.Claim) int { return rank(a) - rank(b) })
 	return t
+}
+
+// rank puts failed claims first.
+func rank(c result.Claim) int {
+	if class(c) == "fail" {
+		return 0
+	}
+	return 1
 }
 
 // measured are the claims that the report shows at once, and unmeasured those that it folds.

@@ -90,6 +90,17 @@ func TestLead(t *testing.T) {
 	}
 }
 
+func TestFailedClaimsStandFirst(t *testing.T) {
+	r := synthetic()
+	list := measured(r).Claims
+	if len(list) != 6 || list[0].ID != "b" || list[1].ID != "a" || list[2].ID != "c" {
+		t.Errorf("order %v", list)
+	}
+	if open := unmeasured(r).Claims; len(open) != 1 || open[0].ID != "d" {
+		t.Errorf("not measured %v", open)
+	}
+}
+
 func TestGlossaryHasTheTermsOfTheReport(t *testing.T) {
 	r := synthetic()
 	r.Tables = append(r.Tables, result.Table{Columns: []string{"LU to ack"}})
