@@ -31,7 +31,7 @@
 #define ND_TARGET 8        /* where the target of an advertisement or redirect is */
 #define ND_SOURCE_MAC 1    /* options: link-layer address of the sender, */
 #define ND_TARGET_MAC 2    /* and of the target */
-#define ND_OPTIONS 16      /* how many options are read */
+#define ND_OPTIONS 12      /* how many options are read */
 
 #define MAC_LEN 6
 #define MACS_LEN 12
