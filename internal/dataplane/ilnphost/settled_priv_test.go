@@ -143,7 +143,7 @@ func (h history) from(began uint64) {
 		h.world.allowances[k] = a
 	}
 	for k, e := range h.world.pending {
-		ns(&e.Since)
+		ns(&e.Since, &e.Heard)
 		h.world.pending[k] = e
 	}
 }
