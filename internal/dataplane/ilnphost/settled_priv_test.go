@@ -237,7 +237,8 @@ func (g *gen) settledWorld(h bpfHost) *world {
 // settle makes a session settled, but for something now and then.
 func (g *gen) settle(p *bpfSessionEntry, l *bpfSessionLive) {
 	for _, f := range flagOdds {
-		if !g.in(5*f.odds) && (f.flag != bpfEntryFlagsENTRY_RFC6741 || g.in(2)) {
+		often := f.flag == bpfEntryFlagsENTRY_RFC6741 || f.flag == bpfEntryFlagsENTRY_REAL_SOCKETS
+		if !g.in(5*f.odds) && (!often || !g.in(4)) {
 			p.Flags &^= f.flag
 		}
 	}
@@ -290,6 +291,10 @@ func (g *gen) ordinary(p bpfSessionEntry) shotAt {
 	t := talk{port: [2]uint16{pick(g, remotePorts...), pick(g, ownPorts...)}}
 	t.src = at(p.Remote[g.IntN(int(p.N_remote))].l64(), p.RemoteNid.nid())
 	t.dst = at(pick(g, ownLocators...), p.LocalNid.nid())
+	if s := pick(g, decideSockets...); g.in(4) && s.foreign != 0 {
+		t.port = [2]uint16{s.foreign, s.own}
+		t.src.L64, t.dst.L64 = there, here
+	}
 	s := shotAt{outward: g.in(2)}
 	if s.outward {
 		t.src, t.dst = session(p.Alias.Local.nid()), session(p.Alias.Remote.nid())
