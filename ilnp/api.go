@@ -100,7 +100,7 @@ const (
 	SeenSilence                   // we send and nothing has come back for a while: Key
 	SeenLife                      // a session marked Dead received an acceptable packet: Key, Remote
 	SeenOtherNonce                // a nonce packet with another nonce than the entry's: as SeenPending
-	SeenRule                      // the first checksum of a session whose rule is sought: Key, Found
+	SeenRule                      // a checksum showed that the rule guessed for a session is wrong: Key, Found
 	SeenFirst                     // a local application's packet has left by an entry that is Preinstalled: Key
 	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the session was Initiated: Key
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key

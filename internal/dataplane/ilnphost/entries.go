@@ -173,7 +173,7 @@ func (p *Plane) aliasesAt(place uint32) (bpfSessionKey, error) {
 
 const rowSize = int64(unsafe.Sizeof(bpfSessionEntry{}))
 
-// bytes returns a row as it lies in memory, which is how the programs see it.
+// nbytes returns a row as it lies in memory, which is how the programs see it.
 func nbytes(row *bpfSessionEntry) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), rowSize) }
 
 // rowAt reads what is in a place.
