@@ -109,9 +109,9 @@ static __always_inline int sums_nids_only(struct __sk_buff *skb, const struct in
  * caller has checked; without one the message is plain IPv6. A first fragment cannot be
  * summed: it follows the rule of the session.
  */
-static __always_inline int is_icmp_over_nids(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
+__noinline int is_icmp_over_nids(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
-	if (!in->c.nonce.len)
+	if (!in || !in->c.nonce.len)
 		return 0;
 	if (in->c.fragment != WHOLE)
 		return p && p->flags & ENTRY_ICMP_RFC6741;

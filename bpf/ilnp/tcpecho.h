@@ -45,9 +45,9 @@ __noinline int forget_echo(struct __sk_buff *skb, __u32 at)
 }
 
 /* Removes the echo of a segment that comes soon after a silence. */
-static __always_inline int forget_old_echo(struct __sk_buff *skb, struct session_live *l, const struct inbound *in)
+__noinline int forget_old_echo(struct __sk_buff *skb, struct session_live *l, const struct inbound *in)
 {
-	if (!l->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
+	if (!l || !in || !l->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
 		return 0;
 	if ((__s32)(tick(coarse_ns()) - l->returned) > ECHOES_OLD) {
 		l->returned = 0;

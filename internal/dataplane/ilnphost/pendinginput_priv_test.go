@@ -322,7 +322,11 @@ func TestOwnNonceStays(t *testing.T) {
 		change()
 		r.upsert(p)
 		for from, known := range map[roam.L64]bool{there: true, else1: false} {
-			_, out := r.ingress(echo(t, from, wrongNonce, true, 9))
+			nonce := wrongNonce
+			if !known {
+				nonce = ilnp.Nonce{Len: 4, Bytes: [12]byte{4, 3, 2, 1}} // one nonce from two places would wait
+			}
+			_, out := r.ingress(echo(t, from, nonce, true, 9))
 			q, err := ilnpwire.ParsePacket(out)
 			r.must(err)
 			evs := r.events()

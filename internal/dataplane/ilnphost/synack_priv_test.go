@@ -68,10 +68,10 @@ func TestSynAckIsAcknowledged(t *testing.T) {
 		"datagram":           {from, theirNonce, udp(30), nil, PendingPeer},
 		"other locator":      {moved, theirNonce, ack(seq+1, 0), nil, PendingPeer},
 		"other nonce":        {from, wrongNonce, ack(seq+1, 0), nil, PendingPeer},
-		"after a move and back": {from, theirNonce, ack(seq+1, 0), func(r *rig) {
+		"while it sends from two links": {from, theirNonce, ack(seq+1, 0), func(r *rig) {
 			r.ingress(ofPending(moved, theirNonce, ip6.UDP, udp(9)))
 			r.ingress(ofPending(from, theirNonce, ip6.UDP, udp(9)))
-		}, PendingPeer},
+		}, Acked},
 		"to where it moved": {moved, theirNonce, ack(seq+1, 0), func(r *rig) {
 			r.ingress(ofPending(moved, theirNonce, ip6.UDP, udp(9)))
 		}, PendingPeer},
