@@ -58,7 +58,7 @@ func TestFailures(t *testing.T) {
 		{"link a/b c/d delay=20", cli.StatusUsage, "no value of delay"},
 		{"link a/b c/d --at 5s", cli.StatusUsage, "want down, up, or KEY=VALUE"},
 		{"link nowhere/b c/d", cli.StatusFailure, "open network namespace"},
-		{"run nothing", cli.StatusFailure, `no experiment is called "nothing"`},
+		{"run nothing", cli.StatusUsage, `no experiment is called "nothing"`},
 		{"lst", cli.StatusUsage, `did you mean "list"?`},
 		{"run --nonsense", cli.StatusUsage, "roam-lab: unknown flag: --nonsense\nhint: see `roam-lab --help` or man 8 roam-lab\n"},
 		{"--json report /nonexistent", cli.StatusFailure, `"status":1`},

@@ -24,6 +24,7 @@ const (
 	forgedPackets = 1 << 14
 	forgedFor     = 8 * time.Second
 	forgedRamp    = 250 * time.Millisecond
+	forgedBurst   = 5 * time.Millisecond // of overdue packets, sent at once
 )
 
 // forger sends forged packets from its own network.
@@ -100,15 +101,17 @@ func (f *forger) flood(rate float64) (stop func() int) {
 		defer close(ended)
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		for last := began; ; {
+		due, last := 0.0, began
+		for {
 			select {
 			case <-done:
 				return
-			case now := <-tick.C: // overdue packets are not sent as a burst
-				for range int(rate * min(now.Sub(last), 5*time.Millisecond).Seconds()) {
-					f.send()
-				}
-				last = now
+			case <-tick.C:
+			}
+			now := time.Now() // the tick may have waited for a processor
+			due = min(due+rate*now.Sub(last).Seconds(), rate*forgedBurst.Seconds())
+			for last = now; due >= 1; due-- {
+				f.send()
 			}
 		}
 	}()

@@ -207,7 +207,7 @@ func (w *world) index(ifname string) string {
 
 // pins are the programs that stay attached to interfaces without the daemon.
 func (h *host) pins() []string {
-	list, err := filepath.Glob(filepath.Join(h.RunDir(), "bpf", "*", "link_*"))
+	list, err := filepath.Glob(filepath.Join(h.RunDir(), "bpf", "*", "link_[0-9]*"))
 	if err != nil {
 		h.w.t.Fatal(err)
 	}

@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 	needLab(t)
 	for _, tt := range []struct{ args, want string }{
 		{"--preset fast", `no preset is called "fast"; there are quick, standard, paper`},
-		{"--set speed=1", `no such parameter; there are`},
+		{"--set speed=1", `no parameter is called "speed"; there are`},
 		{"--set rate=5", `5 is not within 10 to 20000 1/s`},
 		{"--set rate", `not of the form KEY=VALUE`},
 		{"--set rate=many", `"many" is not a number`},

@@ -288,7 +288,7 @@ func (g *gen) settledShots(w *world) (shots []shotAt) {
 			continue
 		}
 		s := g.ordinary(w.sessions[g.IntN(len(w.sessions))])
-		if g.in(4) {
+		if g.in(6) {
 			s.frame = g.spoil(s.frame)
 		}
 		shots = append(shots, s)
@@ -301,7 +301,7 @@ func (g *gen) ordinary(p bpfSessionEntry) shotAt {
 	t := talk{port: [2]uint16{pick(g, remotePorts...), pick(g, ownPorts...)}}
 	t.src = at(p.Remote[g.IntN(int(p.N_remote))].l64(), p.RemoteNid.nid())
 	t.dst = at(pick(g, ownLocators...), p.LocalNid.nid())
-	if s := pick(g, decideSockets...); g.in(4) && s.foreign != 0 {
+	if s := pick(g, decideSockets...); g.in(10) && s.foreign != 0 {
 		t.port = [2]uint16{s.foreign, s.own}
 		t.src.L64, t.dst.L64 = there, here
 	}
