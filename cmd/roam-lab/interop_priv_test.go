@@ -61,6 +61,7 @@ func TestInterop(t *testing.T) {
 // does. Without an agent the cases that it would have to begin are not measured.
 func TestInteropForeign(t *testing.T) {
 	testutil.NeedRoot(t)
+	t.Setenv(runner.JudgeVariable, "") // as users have it: cases without agent do not count
 	for _, what := range []string{"netns", "cgroup2", "/dev/net/tun", "radvd", "ping"} {
 		testutil.Need(t, what)
 	}
