@@ -42,7 +42,7 @@ static __always_inline void note_stack(struct __sk_buff *skb, const struct sessi
 	if (s == AUTHENTIC && has_rule(in->c.proto))
 		l->nonce_at = in->dst.l64;
 	if (s != AUTHENTIC && !(p->flags & ENTRY_ENCAP)) {
-		if (is_rule_sought(p, l) && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
+		if (is_rule_sought(p, l) && !l->asks && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
 			note_bare(skb, p, l, in);
 		return;
 	}

@@ -16,6 +16,16 @@ static __always_inline int is_probe_answer(struct __sk_buff *skb, const struct c
 	       (skb->len - c->at == 8 + PROBE_LEN || skb->len - c->at == 8 + PROBE_PER_FLOW_LEN);
 }
 
+/* Is a silence to be reported? This silence is reported again only after silence_again, a
+ * new one at once. Call where packets are unanswered.
+ */
+static __always_inline int is_silence_due(const struct session_live *l, __u64 now)
+{
+	if (now - l->unanswered_tx < silence_after)
+		return 0;
+	return (__s32)(l->silence_told - tick(l->unanswered_tx)) <= 0 || tick(now) - l->silence_told >= tick(silence_again);
+}
+
 /* Notes that a local application sends by the session, be it that the packet leaves or not:
  * a session that sends and hears nothing is probed.
  */
@@ -26,10 +36,7 @@ static __always_inline void note_tried(struct __sk_buff *skb, const struct sessi
 		l->unanswered_tx = now;
 		return;
 	}
-	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || now - l->unanswered_tx < silence_after)
-		return;
-	/* This silence is reported again only after silence_again, a new one at once. */
-	if ((__s32)(l->silence_told - tick(l->unanswered_tx)) > 0 && tick(now) - l->silence_told < tick(silence_again))
+	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || !is_silence_due(l, now))
 		return;
 	l->silence_told = tick(now);
 	tell_session(skb, p, EV_SILENCE);

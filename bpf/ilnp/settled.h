@@ -17,8 +17,7 @@
 /* Flags of a session whose packets out take the full path; of TCP those with another one
  * too.
  */
-#define UNSETTLED_OUT (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RULE_SOUGHT | ENTRY_NONCE_ALWAYS | \
-		       ENTRY_ENCAP | ENTRY_PREINSTALLED)
+#define UNSETTLED_OUT (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_NONCE_ALWAYS | ENTRY_ENCAP | ENTRY_PREINSTALLED)
 #define UNSETTLED_OUT_TCP ENTRY_PLAIN_FLOWS
 
 /* The protocols of the compact path, as bits: the verifier follows each alternative of a
@@ -38,6 +37,16 @@ static __always_inline int is_straight(const struct __sk_buff *skb, const __u8 *
 	return next == IPPROTO_TCP && upper + 20 <= end && !(upper[TCP_FLAGS_AT] & TCP_SYN);
 }
 
+/* Is the rule of a correspondent certain? Where packets have confirmed the daemon's guess,
+ * it is. A correspondent that runs Roam shows its rule with its first packet that bears a
+ * nonce, and until then the guess will do.
+ */
+static __always_inline int is_rule_settled(const struct session_entry *p, const struct session_live *l)
+{
+	return !(p->flags & ENTRY_RULE_SOUGHT) || l->rule == (p->flags & ENTRY_RFC6741 ? RULE_RFC6741 : RULE_IPV6) ||
+	       (l->asks && l->rule == RULE_NOT_FOUND);
+}
+
 /* Does a packet out of this session have a place to go, without a question? Where UDP has
  * several, it takes them by turns.
  */
@@ -54,7 +63,7 @@ static __always_inline int is_settled_out(const struct session_entry *p, __u8 ne
 static __always_inline int is_quiet(const struct session_entry *p, const struct session_live *l, __u64 now)
 {
 	return l->birth == p->birth && !(l->hint_seq == p->seq && l->hint.v) && now >= p->nonce_until &&
-	       !(l->unanswered_tx && now - l->unanswered_tx >= silence_after);
+	       !(l->unanswered_tx && is_silence_due(l, now));
 }
 
 /* The checksum in the header behind that of IPv6. */
@@ -115,7 +124,7 @@ __noinline int send_settled(struct __sk_buff *skb)
 	index = p->slot;
 	l = bpf_map_lookup_elem(&session_lives, &index);
 	now = coarse_ns_inline();
-	if (!l || !is_settled_out(p, proto) || !is_quiet(p, l, now))
+	if (!l || !is_settled_out(p, proto) || !is_quiet(p, l, now) || !is_rule_settled(p, l))
 		return place;
 	if (p->n_paths > 1)
 		i = choose_path(p, l, 0);
@@ -135,8 +144,7 @@ __noinline int send_settled(struct __sk_buff *skb)
 }
 
 /* Flags of a session whose packets in take the full path. */
-#define UNSETTLED_IN (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_RULE_SOUGHT | \
-		      ENTRY_BY_ALIAS)
+#define UNSETTLED_IN (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_BY_ALIAS)
 
 /* Is a datagram or segment whole, as its IPv6 header says, and not an encapsulated message?
  * A datagram without checksum is left to the full path, as nothing in it takes back the
@@ -161,7 +169,8 @@ static __always_inline int is_settled_in(const struct session_entry *p, const st
 {
 	int known;
 
-	if (p->flags & UNSETTLED_IN || l->birth != p->birth || (proto == IPPROTO_TCP && l->returned) ||
+	if (p->flags & UNSETTLED_IN || l->birth != p->birth ||
+	    !is_rule_settled(p, l) || (proto == IPPROTO_TCP && l->returned) ||
 	    (l->unanswered_tx && now - l->unanswered_tx > OUTAGE))
 		return 0;
 	known = locator_known(p, from);

@@ -357,25 +357,43 @@ func TestCompactPathTaken(t *testing.T) {
 		return v < unsettled
 	}
 	second := ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, Remote: there}
+	sought := func(p *ilnp.Entry) { p.RuleSought = true }
+	var clock unix.Timespec
+	r.must(unix.ClockGettime(unix.CLOCK_MONOTONIC, &clock))
+	long := uint64(clock.Nano()) - 10e9 // when the silence began
 	for _, c := range []struct {
 		what  string
 		entry func(*ilnp.Entry)
 		taken [][]byte
+		live  func(*bpfSessionLive)
 	}{
-		{"a settled session", func(*ilnp.Entry) {}, all},
-		{"two paths", func(p *ilnp.Entry) { p.Paths = append(p.Paths, second) }, [][]byte{data, ackIn, dataIn}},
-		{"a rule of NIDs alone", func(p *ilnp.Entry) { p.Rule = ilnp.RuleRFC6741 }, [][]byte{ack, data}},
-		{"a nonce on every packet", func(p *ilnp.Entry) { p.NonceAlways = true }, [][]byte{ackIn, dataIn}},
-		{"an unvalidated locator", func(p *ilnp.Entry) { p.Unvalidated = []roam.L64{there} }, nil},
-		{"a session being set up", func(p *ilnp.Entry) { p.State = ilnp.Initiated }, nil},
-		{"plain IPv6", func(p *ilnp.Entry) { p.State = ilnp.Plain }, nil},
-		{"a dead session", func(p *ilnp.Entry) { p.Dead = true }, nil},
-		{"a rule that is sought", func(p *ilnp.Entry) { p.RuleSought = true }, nil},
+		{"a settled session", func(*ilnp.Entry) {}, all, nil},
+		{"two paths", func(p *ilnp.Entry) { p.Paths = append(p.Paths, second) }, [][]byte{data, ackIn, dataIn}, nil},
+		{"a rule of NIDs alone", func(p *ilnp.Entry) { p.Rule = ilnp.RuleRFC6741 }, [][]byte{ack, data}, nil},
+		{"a nonce on every packet", func(p *ilnp.Entry) { p.NonceAlways = true }, [][]byte{ackIn, dataIn}, nil},
+		{"an unvalidated locator", func(p *ilnp.Entry) { p.Unvalidated = []roam.L64{there} }, nil, nil},
+		{"a session being set up", func(p *ilnp.Entry) { p.State = ilnp.Initiated }, nil, nil},
+		{"plain IPv6", func(p *ilnp.Entry) { p.State = ilnp.Plain }, nil, nil},
+		{"a dead session", func(p *ilnp.Entry) { p.Dead = true }, nil, nil},
+		{"a rule that is sought", sought, nil, nil},
+		{"a rule that packets have confirmed", sought, all, func(l *bpfSessionLive) { l.Rule = uint8(bpfRuleFoundRULE_IPV6) }},
+		{"another rule than was guessed", sought, nil, func(l *bpfSessionLive) { l.Rule = uint8(bpfRuleFoundRULE_RFC6741) }},
+		{"a correspondent that runs Roam and has sent no nonce with data", sought, all,
+			func(l *bpfSessionLive) { l.Asks = bpfAskedASKED }},
+		{"a silence", func(*ilnp.Entry) {}, nil, func(l *bpfSessionLive) { l.UnansweredTx = long }},
+		{"a silence that was told", func(*ilnp.Entry) {}, [][]byte{ack, data}, func(l *bpfSessionLive) {
+			l.UnansweredTx, l.SilenceTold = long, uint32((long+9e9)>>20)
+		}},
 	} {
 		p := entryFor(there)
 		c.entry(&p)
 		r.upsert(p)
-		r.setLive(p.Key, func(l *bpfSessionLive) { l.Birth = r.known[p.Key].Birth }) // as its first packet does
+		r.setLive(p.Key, func(l *bpfSessionLive) {
+			*l = bpfSessionLive{Birth: r.known[p.Key].Birth} // as its first packet does
+			if c.live != nil {
+				c.live(l)
+			}
+		})
 		for _, b := range all {
 			want := slices.ContainsFunc(c.taken, func(t []byte) bool { return bytes.Equal(t, b) })
 			if got := takes(b); got != want {

@@ -185,7 +185,7 @@ func (t *step) noteStack(p *Session, l *Live, m match, plain bool) {
 		l.NonceAt = t.dst.L64
 	}
 	if m != authentic && !p.is(Encap) {
-		if isRuleSought(p, l) && t.c.proto == ip6.UDP && t.c.isWhole() {
+		if isRuleSought(p, l) && !l.Asked && t.c.proto == ip6.UDP && t.c.isWhole() {
 			t.noteBare(p, l)
 		}
 		return
