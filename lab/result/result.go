@@ -44,6 +44,8 @@ type Result struct {
 	Drawing      string             `json:"drawing,omitempty"` // the topology as text
 	StallMonitor StallMonitor       `json:"stall_monitor"`
 	Machine      Machine            `json:"machine"`
+	// Losses are the datagrams that were lost, by owner.
+	Losses []Loss `json:"losses,omitempty"`
 	// For several runs: the results of each, and statistics of each metric.
 	Each  []Run            `json:"each,omitempty"`
 	Stats map[string]Stats `json:"stats,omitempty"`

@@ -28,6 +28,9 @@ func Print(w io.Writer, r *result.Result) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", c.Verdict(), c.Says, measured(c), bound(c), published(c))
 	}
 	_ = tw.Flush()
+	for _, l := range r.Losses {
+		fmt.Fprintf(w, "datagrams, %s\n", l)
+	}
 	for _, line := range r.StallMonitor.InWords() {
 		fmt.Fprintf(w, "disturbed: %s\n", line)
 	}
