@@ -80,8 +80,6 @@ func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet
 	var c packets.Counts
 	if s.cell.tcp {
 		c = packets.Segments(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), floor)
-		// The receiver's list is longer: count only its missing packets.
-		c.Lost = max(0, c.Lost)
 	} else {
 		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))),
 			numberAt)
