@@ -147,6 +147,7 @@ func (s *seen) shares(p phase, got []packets.Packet, which func(packets.Packet) 
 // locator changed.
 func (s *seen) signalling(o *outcome) {
 	prefer := ""
+	var changes, handoffs []time.Time
 	for _, e := range packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1")) {
 		if e.Sent.At.Before(s.trace.Start) {
 			prefer = s.preferred(e.Update)
@@ -164,11 +165,50 @@ func (s *seen) signalling(o *outcome) {
 			x.RTTMs = stats.Millis(e.Acks[0].At.Sub(e.Sent.At))
 		}
 		o.Exchanges = append(o.Exchanges, x)
+		if !e.Refresh {
+			changes = append(changes, e.Sent.At)
+		}
 		if now := s.preferred(e.Update); now != prefer {
-			o.Handoffs++
+			handoffs = append(handoffs, e.Sent.At)
 			prefer = now
 		}
 	}
+	o.Handoffs = len(handoffs)
+	o.ChangesOff = offScript(s.trace.Steps, changes, func(scene.Done) bool { return true })
+	o.HandoffsOff = offScript(s.trace.Steps, handoffs, func(d scene.Done) bool {
+		return d.Op == scene.Attach && d.From != ""
+	})
+}
+
+// moves are the steps that change the set of locators.
+var moves = []scene.Op{scene.Attach, scene.Detach, scene.Cut, scene.Swap, scene.Disable, scene.Enable}
+
+// offScript returns how many of the changes at some moments are beyond or short of the script:
+// one after each step of the network that wanted reports, and none after another. A change too
+// many makes up for none that is missing at another step.
+func offScript(steps []scene.Done, at []time.Time, wanted func(scene.Done) bool) (n int) {
+	want, from := 0, time.Time{}
+	until := func(to time.Time) {
+		got := 0
+		for _, t := range at {
+			if !t.Before(from) && (to.IsZero() || t.Before(to)) {
+				got++
+			}
+		}
+		n += max(got-want, want-got)
+	}
+	for _, d := range steps {
+		if !slices.Contains(moves, d.Op) {
+			continue
+		}
+		until(d.At)
+		want, from = 0, d.At
+		if wanted(d) {
+			want = 1
+		}
+	}
+	until(time.Time{})
+	return n
 }
 
 // preferred names the links with the least preference value, which the correspondent must

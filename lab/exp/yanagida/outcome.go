@@ -22,6 +22,8 @@ type outcome struct {
 	Changes       int // of the set, by the schedule
 	Handoffs      int // changes of the preferred locator
 	HandoffsMeant int
+	ChangesOff    int // changes of the set beyond or short of one after each step
+	HandoffsOff   int // changes of the preferred locator beyond or short of the script's
 	NewLocators   int // first uses of a link
 	BeforeLU      []early
 	BeforeAck     int // of NewLocators: data left before the acknowledgement arrived
