@@ -44,6 +44,8 @@ func TestAccount(t *testing.T) {
 			result.Loss{Sent: 2000, Lost: 2, Emulator: 1}, 1},
 		"of the other way": {losses{lost: []int{5}}, losses{overflow: []int{5}, asked: []int{5}}, all,
 			result.Loss{Sent: 2000, Lost: 1}, 1},
+		"the same number both ways": {losses{lost: []int{5, 6}, overflow: []int{5}, asked: []int{6}},
+			losses{lost: []int{5, 6}}, all, result.Loss{Sent: 2000, Lost: 4, Emulator: 1, Asked: 1}, 2},
 		"one that arrived after all": {losses{overflow: []int{5}, asked: []int{6}}, losses{}, all,
 			result.Loss{Sent: 2000}, 0},
 		"by two at once": {losses{lost: []int{5}, overflow: []int{5}, asked: []int{5}}, losses{}, all,
