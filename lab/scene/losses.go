@@ -39,13 +39,19 @@ func (s *Scene) WatchLosses(port uint16) *Losses {
 // them to.
 func (s *Scene) WatchOverflows(port uint16) *Losses {
 	l := NewLosses(port)
+	s.WatchDropped(l.Note)
+	return l
+}
+
+// WatchDropped calls f, from several threads, with each frame that a link of any host drops
+// although nobody asked it to. It takes the place of WatchOverflows. f must not keep the frame.
+func (s *Scene) WatchDropped(f func(frame []byte)) {
 	for _, e := range s.Ends {
 		for _, k := range e.Links {
-			k.WatchOverflow(linkem.AB, l.Note)
-			k.WatchOverflow(linkem.BA, l.Note)
+			k.WatchOverflow(linkem.AB, f)
+			k.WatchOverflow(linkem.BA, f)
 		}
 	}
-	return l
 }
 
 // Owners are the lists of what the emulator did with a probe's datagrams; either may be nil.

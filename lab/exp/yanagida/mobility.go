@@ -116,10 +116,13 @@ func common(r *result.Result, o, static *outcome, tcp bool) {
 		worst(r, "misorder_pct", percent(w.Misorders, w.Got))
 		if tcp {
 			worst(r, "resent_pct", percent(w.Resent, w.Bytes))
-			add(r, "lost_bytes", w.Lost)
+			add(r, "lost_bytes", w.Lost-w.ByQueues)
+			add(r, "lost_bytes_emulator", w.ByQueues)
 		} else {
-			worst(r, "loss_pct", percent(max(w.Lost, w.AppLost), w.Sent))
-			add(r, "lost", max(w.Lost, w.AppLost))
+			loss := w.loss("iperf3 " + way)
+			r.AddLoss(loss)
+			worst(r, "loss_pct", percent(loss.Lost, w.Sent))
+			add(r, "lost", loss.Roam())
 			add(r, "sent", w.Sent)
 		}
 	}
