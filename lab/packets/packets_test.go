@@ -218,6 +218,16 @@ func TestSegmentsBeforeTheBeginning(t *testing.T) {
 	}
 }
 
+// What the receiver has twice of what the sender's capture does not hold is not doubled.
+func TestSegmentsBeyondTheCapture(t *testing.T) {
+	sent := []Packet{segment(0, 1000, 200)}
+	got := []Packet{segment(1, 900, 100), segment(2, 900, 100), segment(3, 1000, 200), segment(4, 1200, 100),
+		segment(5, 1200, 100)}
+	if c := Segments(sent, got, 1); c.Lost != 0 || c.Doubled != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Bytes that the network doubled make up for none that it lost.
 func TestDoubledSegmentsHideNoLoss(t *testing.T) {
 	sent := []Packet{segment(0, 1000, 300)}

@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -8,6 +9,43 @@ import (
 	"roam/lab/result"
 	"roam/lab/workload/udpflow"
 )
+
+// A frame counts if it is a datagram of the probe, in the direction in which it goes.
+func TestNote(t *testing.T) {
+	const port = 7001
+	frame := func(proto byte, src, dst uint16, magic uint32) []byte {
+		payload := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, magic), 5)
+		payload = append(payload, make([]byte, 8)...)
+		b := append(make([]byte, 12), 0x86, 0xdd, 0x60, 0, 0, 0, 0, byte(8+len(payload)), proto, 64)
+		b = append(b, make([]byte, 32)...)
+		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, src), dst)
+		return append(append(b, 0, byte(8+len(payload)), 0, 0), payload...)
+	}
+	const udp, other, magic = 17, 136, 0x524d5546
+	for name, c := range map[string]struct {
+		frame    []byte
+		out, in bool
+	}{
+		"from the mobile host":      {frame(udp, 40_000, port, magic), true, false},
+		"to the mobile host":        {frame(udp, port, 40_000, magic), false, true},
+		"of another port":           {frame(udp, 40_000, port+1, magic), false, false},
+		"of another protocol":       {frame(other, 40_000, port, magic), false, false},
+		"of another program":        {frame(udp, 40_000, port, magic+1), false, false},
+		"cut within its headers":    {frame(udp, 40_000, port, magic)[:60], false, false},
+		"cut within its number":     {frame(udp, 40_000, port, magic)[:70], false, false},
+		"no packet of IP at all":    {make([]byte, 100), false, false},
+		"nothing that has a header": {nil, false, false},
+	} {
+		l := NewLosses(port)
+		l.Note(c.frame)
+		if l.Has(0, 5) != c.out || l.Has(1, 5) != c.in {
+			t.Errorf("%s: out %v, in %v", name, l.Has(0, 5), l.Has(1, 5))
+		}
+		if n := len(l.seen[0]) + len(l.seen[1]); n > 0 != (c.out || c.in) {
+			t.Errorf("%s: %d noted", name, n)
+		}
+	}
+}
 
 // Each datagram that was lost has one owner: that whose counter knows it by number, or Roam.
 func TestAccount(t *testing.T) {

@@ -52,7 +52,7 @@ func blame(s result.Stall, queuedMs float64, before, after sample) result.Stall 
 		ran[owner] = min(ms, s.Ms-stolen)
 		rest -= ran[owner]
 	}
-	ran[result.OwnerHypervisor], ran[result.OwnerOthers] = stolen, max(0, rest)
+	ran[result.OwnerHypervisor], ran[result.OwnerOthers] = stolen, rest // less than nothing is not shown
 	s.Owner = most(ran)
 	s.RanMs, s.WaitedMs = rounded(ran), rounded(waited)
 	return s

@@ -78,6 +78,10 @@ func TestBlameFigures(t *testing.T) {
 	s := blame(result.Stall{Core: 0, Ms: 50}, 50, before, after)
 	ran := map[result.Owner]float64{result.OwnerRoam: 25, result.OwnerHypervisor: 10, result.OwnerOthers: 15}
 	waited := map[result.Owner]float64{result.OwnerRoam: 5, result.OwnerWorkload: 33}
+	more := blame(result.Stall{Core: 0, Ms: 8}, 8, before, after) // than the stall was long
+	if want := map[result.Owner]float64{result.OwnerHypervisor: 8}; !maps.Equal(more.RanMs, want) {
+		t.Errorf("ran %v, want %v", more.RanMs, want)
+	}
 	if !maps.Equal(s.RanMs, ran) || !maps.Equal(s.WaitedMs, waited) || s.Ms != 50 {
 		t.Errorf("ran %v, waited %v", s.RanMs, s.WaitedMs)
 	}

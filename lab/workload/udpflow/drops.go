@@ -35,7 +35,7 @@ func (f *Flow) own(list []byte) {
 	for _, d := range drops {
 		now := min(d.count, total)
 		f.take(min(d.at, uint64(len(f.Got))), int(now-min(before, now)))
-		before = max(before, now)
+		before = now
 	}
 }
 

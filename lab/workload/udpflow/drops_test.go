@@ -3,6 +3,7 @@ package udpflow
 import (
 	"encoding/binary"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -65,6 +66,75 @@ func TestSocketOwns(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: the socket owns %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// The arrivals around a drop may be in another order than they were sent.
+func TestSocketOwnsBetweenMisordered(t *testing.T) {
+	var sent []Sent
+	for i := range int64(400) {
+		sent = append(sent, Sent{At: i * ms})
+	}
+	for _, order := range [][2]uint64{{50, 300}, {300, 50}} {
+		var got []Got
+		for seq := range uint64(400) {
+			if seq != 200 && seq != order[0] && seq != order[1] {
+				got = append(got, Got{seq, sent[seq].At, sent[seq].At})
+			}
+		}
+		n := uint64(len(got))
+		for _, seq := range order {
+			got = append(got, Got{seq, sent[seq].At, 500 * ms})
+		}
+		f := New(sent, got)
+		f.own(drops(n+1, 1, dropsEnd, 1))
+		if !f.SocketDropped(200) {
+			t.Errorf("between %v the socket does not own what it dropped", order)
+		}
+	}
+}
+
+// The count of drops is found among other control messages, and a log without a list of
+// drops can be read.
+func TestReadsDrops(t *testing.T) {
+	message := func(kind int32, data ...byte) []byte {
+		b := binary.NativeEndian.AppendUint64(nil, uint64(16+len(data)))
+		b = binary.NativeEndian.AppendUint32(b, unix.SOL_SOCKET)
+		b = binary.NativeEndian.AppendUint32(b, uint32(kind))
+		b = append(b, data...)
+		return append(b, make([]byte, (8-len(b)%8)%8)...)
+	}
+	other := message(unix.SCM_TIMESTAMPNS, make([]byte, 16)...)
+	other[20] = 9
+	count := message(unix.SO_RXQ_OVFL, binary.NativeEndian.AppendUint32(nil, 77)...)
+	for want, oob := range map[uint32][]byte{0: other, 77: append(slices.Clone(other), count...)} {
+		if n := dropped(oob); n != want {
+			t.Errorf("%d dropped, want %d", n, want)
+		}
+	}
+	base := filepath.Join(t.TempDir(), "log")
+	for _, end := range []string{".tx", ".rx"} {
+		if err := os.WriteFile(base+end, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Load(base, base); err != nil {
+		t.Errorf("without a list of drops: %v", err)
+	}
+	if err := os.Mkdir(base+".drops", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(base, base); err == nil {
+		t.Error("an unreadable list of drops was read")
+	}
+}
+
+// A bin has what was sent in it, whether it arrived or not.
+func TestOffered(t *testing.T) {
+	f := synthetic(100, map[int]bool{25: true}, nil)
+	x, y := f.Offered(at(20), at(50), 10*time.Millisecond)
+	if len(x) != 3 || !slices.Equal(y, []float64{1000, 1000, 1000}) {
+		t.Errorf("offered %v at %v", y, x)
 	}
 }
 
