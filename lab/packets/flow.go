@@ -1,6 +1,7 @@
 package packets
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -73,7 +74,7 @@ func Segments(sent, got []Packet, floor int) (c Counts) {
 		c.Resent += out.again
 		c.Doubled += came.again
 		c.Misorders += came.misorders
-		c.Lost += max(0, out.fresh+out.again-came.fresh-came.again)
+		c.Lost += int(Missing(out.all, came.all))
 	}
 	return c
 }
@@ -91,6 +92,35 @@ func byPorts(list []Packet) map[ports][]Packet {
 	return out
 }
 
+// Span is a captured part of the sequence space, end excluded.
+type Span struct{ From, To int64 }
+
+// Missing returns how many bytes were sent more often than they arrived. A byte that arrived
+// more often than it was sent, since a network doubled it, makes up for no other.
+func Missing(sent, got []Span) (n int64) {
+	type edge struct {
+		at   int64
+		more int
+	}
+	var edges []edge
+	add := func(list []Span, more int) {
+		for _, s := range list {
+			if s.To > s.From {
+				edges = append(edges, edge{s.From, more}, edge{s.To, -more})
+			}
+		}
+	}
+	add(sent, 1)
+	add(got, -1)
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	missing, last := 0, int64(0)
+	for _, e := range edges {
+		n += int64(max(0, missing)) * (e.at - last)
+		missing, last = missing+e.more, e.at
+	}
+	return n
+}
+
 // span is a captured part of the sequence space, end excluded.
 type span struct{ from, to int64 }
 
@@ -98,6 +128,7 @@ type span struct{ from, to int64 }
 type followed struct {
 	fresh, again, misorders int
 	end                     int64 // of the highest segment
+	all                     []Span
 }
 
 // follow walks the segments of one direction of a connection, and counts the bytes from
@@ -116,6 +147,7 @@ func follow(list []Packet, base uint32, limit int64) (f followed) {
 		if s.to <= s.from {
 			continue
 		}
+		f.all = append(f.all, Span{s.from, s.to})
 		fresh := 0
 		seen, fresh = cover(seen, s)
 		f.fresh += fresh

@@ -210,11 +210,49 @@ func TestSegmentsOfTwoConnections(t *testing.T) {
 	}
 }
 
-// What came before the beginning makes up for no loss.
+// What came before the beginning, and what came twice, makes up for no loss.
 func TestSegmentsBeforeTheBeginning(t *testing.T) {
 	sent := []Packet{segment(0, 1000, 200)}
-	if c := Segments(sent, []Packet{segment(2, 900, 150), segment(3, 1000, 100)}, 1); c.Lost != 50 || c.Doubled != 50 {
+	if c := Segments(sent, []Packet{segment(2, 900, 150), segment(3, 1000, 100)}, 1); c.Lost != 100 || c.Doubled != 50 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// What the receiver has twice of what the sender's capture does not hold is not doubled.
+func TestSegmentsBeyondTheCapture(t *testing.T) {
+	sent := []Packet{segment(0, 1000, 200)}
+	got := []Packet{segment(1, 900, 100), segment(2, 900, 100), segment(3, 1000, 200), segment(4, 1200, 100),
+		segment(5, 1200, 100)}
+	if c := Segments(sent, got, 1); c.Lost != 0 || c.Doubled != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Bytes that the network doubled make up for none that it lost.
+func TestDoubledSegmentsHideNoLoss(t *testing.T) {
+	sent := []Packet{segment(0, 1000, 300)}
+	got := []Packet{segment(1, 1000, 100), segment(2, 1000, 100), segment(3, 1200, 100)}
+	if c := Segments(sent, got, 1); c.Lost != 100 || c.Doubled != 100 {
+		t.Errorf("%+v", c)
+	}
+	for _, c := range []struct {
+		sent, got []Span
+		want      int64
+	}{
+		{nil, nil, 0},
+		{[]Span{{0, 10}}, nil, 10},
+		{[]Span{{0, 10}}, []Span{{0, 4}, {4, 10}}, 0},
+		{[]Span{{0, 10}}, []Span{{0, 4}, {5, 10}}, 1},
+		{[]Span{{0, 10}}, []Span{{0, 9}, {0, 9}}, 1},
+		{[]Span{{0, 10}, {2, 4}}, []Span{{0, 10}}, 2},
+		{[]Span{{0, 10}, {2, 4}}, []Span{{2, 4}, {0, 10}}, 0},
+		{[]Span{{0, 10}}, []Span{{20, 40}}, 10},
+		{[]Span{{10, 0}}, []Span{{5, 5}}, 0},
+		{[]Span{{0, 10}, {20, 30}, {40, 50}}, []Span{{0, 50}, {20, 30}}, 0},
+	} {
+		if n := Missing(c.sent, c.got); n != c.want {
+			t.Errorf("%v sent, %v arrived: %d missing, want %d", c.sent, c.got, n, c.want)
+		}
 	}
 }
 

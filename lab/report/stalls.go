@@ -8,7 +8,10 @@ import (
 )
 
 // stall is a time in which the machine stood still, in seconds on the axis of a panel.
-type stall struct{ from, to float64 }
+type stall struct {
+	from, to float64
+	own      bool // the daemon under test made it
+}
 
 // stallsOf returns the stalls in the time of an arm; nothing if the result does not say when
 // the arm began.
@@ -19,7 +22,7 @@ func stallsOf(r *result.Result, arm string) (out []stall) {
 	}
 	for _, s := range r.StallMonitor.Stalls {
 		end := s.At.Sub(start).Seconds()
-		out = append(out, stall{end - s.Ms/1e3, end})
+		out = append(out, stall{end - s.Ms/1e3, end, !s.Excuses()})
 	}
 	return out
 }
@@ -48,7 +51,11 @@ func (p *panel) shade(b *strings.Builder) {
 			continue
 		}
 		from, to := p.x.at(max(s.from, p.x.lo)), p.x.at(min(s.to, p.x.hi))
-		fmt.Fprintf(b, `<rect class="stall" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", from, p.top,
+		class := "stall"
+		if s.own {
+			class = "stall own"
+		}
+		fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+"\n", class, from, p.top,
 			max(least, to-from), p.y.from-p.top)
 	}
 }
@@ -58,13 +65,18 @@ func shaded(r *result.Result, f result.Figure) string {
 	if !onTime(f) {
 		return ""
 	}
+	machine, own := "", ""
 	x := sharedAxis(r, f)
 	for _, p := range f.Panels {
 		for _, s := range newPanel(r, p, x, nil).within(stallsOf(r, p.Arm)) {
-			if s.to >= x.lo {
-				return "Grey: the measuring machine itself stood still."
+			switch {
+			case s.to < x.lo:
+			case s.own:
+				own = "Red: Roam's daemon kept a core from others."
+			default:
+				machine = "Grey: the measuring machine itself stood still."
 			}
 		}
 	}
-	return ""
+	return strings.TrimSpace(machine + " " + own)
 }

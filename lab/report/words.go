@@ -162,8 +162,8 @@ var words = []struct{ term, find, means string }{
 		"The message by which a router announces the prefix of its network."},
 	{"RTT", `\bRTTs?\b|\bround-trip time`, "Round-trip time: from a packet to its answer."},
 	{"soft handoff", `\bsoft\b`, "The new link is in use before the old one goes: nothing need be lost."},
-	{"stall", `\bstall|stood still`, "A time in which the measuring machine itself did not run, grey in the figures. " +
-		"Figures of time that were measured then may be its own."},
+	{"stall", `\bstall|stood still`, "A time in which a core did not run what was ready to run, grey in the figures. " +
+		"Figures of time that were measured then are not judged, unless Roam's daemon itself kept the core (red)."},
 }
 
 // glossary explains the terms that occur in a report.

@@ -149,6 +149,16 @@ func TestStallsAreShaded(t *testing.T) {
 	if len(list) != 1 || list[0].to != 5 || list[0].from != 4.905 {
 		t.Errorf("stalls %+v", list)
 	}
+	if why := shaded(r, r.Figures[0]); why != "Grey: the measuring machine itself stood still." {
+		t.Errorf("of the machine: %q", why)
+	}
+	r.StallMonitor.Stalls[0].Owner = result.OwnerRoam
+	if n := strings.Count(figure(r, r.Figures[0]), `class="stall own"`); n != 4 {
+		t.Errorf("%d shades of a stall that the daemon made", n)
+	}
+	if why := shaded(r, r.Figures[0]); why != "Red: Roam's daemon kept a core from others." {
+		t.Errorf("of the daemon: %q", why)
+	}
 	r.StallMonitor.Stalls[0].At = r.Started.Add(31 * time.Second) // after the last value, 29.9 s
 	if shaded(r, r.Figures[0]) != "" || strings.Contains(figure(r, r.Figures[0]), `class="stall"`) {
 		t.Error("a stall after the end is shown")

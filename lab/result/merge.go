@@ -20,19 +20,22 @@ func Merge(runs []*Result) (*Result, error) {
 	if len(runs) == 1 {
 		return &out, nil
 	}
-	out.Seed, out.Started, out.Seconds = runs[0].Seed, runs[0].Started, 0
-	out.StallMonitor.Stalls, out.Captures = nil, nil
+	out.Seed, out.Started, out.Seconds, out.Losses = runs[0].Seed, runs[0].Started, 0, nil
+	out.StallMonitor, out.Captures = StallMonitor{Cores: out.StallMonitor.Cores, LimitMs: out.StallMonitor.LimitMs}, nil
 	for _, r := range runs {
 		out.Seconds += r.Seconds
-		out.StallMonitor.WorstMs = max(out.StallMonitor.WorstMs, r.StallMonitor.WorstMs)
-		out.StallMonitor.Stalls = append(out.StallMonitor.Stalls, r.StallMonitor.Stalls...)
-		out.StallMonitor.Disturbed = out.StallMonitor.Disturbed || r.StallMonitor.Disturbed
+		out.StallMonitor.add(r.StallMonitor, r.Seconds)
+		for _, l := range r.Losses {
+			out.AddLoss(l)
+		}
 		out.Captures = append(out.Captures, r.Captures...)
 		out.Each = append(out.Each, Run{
 			Seed: r.Seed, Started: r.Started, Seconds: r.Seconds, Pass: r.Pass, Metrics: r.Metrics,
 			Unmeasured: r.Unmeasured, Series: r.Series, Events: r.Events, StallMonitor: r.StallMonitor,
+			Losses: r.Losses,
 		})
 	}
+	out.StallMonitor.BusyPct /= max(out.Seconds, 1e-9)
 	out.mergeMetrics(runs)
 	out.Claims = out.mergeClaims(runs)
 	for _, c := range out.Claims {

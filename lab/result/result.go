@@ -14,7 +14,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -45,6 +44,8 @@ type Result struct {
 	Drawing      string             `json:"drawing,omitempty"` // the topology as text
 	StallMonitor StallMonitor       `json:"stall_monitor"`
 	Machine      Machine            `json:"machine"`
+	// Losses are the datagrams that were lost, by owner.
+	Losses []Loss `json:"losses,omitempty"`
 	// For several runs: the results of each, and statistics of each metric.
 	Each  []Run            `json:"each,omitempty"`
 	Stats map[string]Stats `json:"stats,omitempty"`
@@ -157,37 +158,6 @@ func (r Ref) End() float64 {
 		return *r.To
 	}
 	return r.At
-}
-
-// StallMonitor is the report of the stall monitor about a run.
-type StallMonitor struct {
-	Cores     int     `json:"cores"`
-	WorstMs   float64 `json:"worst_ms"`
-	Stalls    []Stall `json:"stalls,omitempty"`  // longer than LimitMs, while something was measured
-	LimitMs   float64 `json:"limit_ms"`          // from which a stall disturbs a run
-	StealMs   float64 `json:"steal_ms"`          // CPU time that the hypervisor took away
-	BusyPct   float64 `json:"busy_pct"`          // of all cores
-	Disturbed bool    `json:"disturbed"`         // a stall above the limit in the reported run
-	Repeats   int     `json:"repeats,omitempty"` // runs or cells thrown away because they were disturbed
-	// Cells are disturbed cells that the result contains nevertheless.
-	Cells []string `json:"disturbed_cells,omitempty"`
-}
-
-// Keep removes the stalls for which keep returns false, and sets the worst to that of the
-// others. Without any, the worst is known only to be below the limit.
-func (s *StallMonitor) Keep(keep func(Stall) bool) {
-	s.Stalls = slices.DeleteFunc(s.Stalls, func(stall Stall) bool { return !keep(stall) })
-	s.WorstMs = min(s.WorstMs, s.LimitMs)
-	for _, stall := range s.Stalls {
-		s.WorstMs = max(s.WorstMs, stall.Ms)
-	}
-}
-
-// Stall is one late awakening of a stall monitor thread.
-type Stall struct {
-	At   time.Time `json:"at"`
-	Core int       `json:"core"`
-	Ms   float64   `json:"ms"`
 }
 
 // Emulator is the result of the emulator's accuracy test.

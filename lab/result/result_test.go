@@ -240,7 +240,9 @@ func TestMergeTakesTheWorst(t *testing.T) {
 func TestMergeOfStalls(t *testing.T) {
 	run := func(seconds, worst float64, disturbed bool) *Result {
 		r := New("x")
-		r.Seconds, r.StallMonitor = seconds, StallMonitor{WorstMs: worst, Disturbed: disturbed}
+		r.Seconds, r.StallMonitor = seconds, StallMonitor{WorstMs: worst, RoamMs: worst / 2, Disturbed: disturbed,
+			Repeats: 1, Cells: []string{"a"}, Stalls: []Stall{{Ms: worst}}, StealMs: worst, BusyPct: seconds,
+			StealByCoreMs: map[int]float64{1: worst}, Processes: map[Owner]Processes{OwnerRoam: {worst, 2 * worst}}}
 		return r
 	}
 	for _, c := range []struct {
@@ -258,6 +260,17 @@ func TestMergeOfStalls(t *testing.T) {
 		}
 		if out.Seconds != 30 || out.StallMonitor.WorstMs != c.worst || out.StallMonitor.Disturbed != c.disturbed {
 			t.Errorf("%g s, %+v", out.Seconds, out.StallMonitor)
+		}
+		s, sum := out.StallMonitor, 0.0
+		for _, r := range c.runs {
+			sum += r.StallMonitor.WorstMs
+		}
+		if s.RoamMs != c.worst/2 || s.Repeats != 2 || len(s.Cells) != 2 || len(s.Stalls) != 2 || s.StealMs != sum ||
+			s.StealByCoreMs[1] != sum || s.Processes[OwnerRoam] != (Processes{sum, 2 * sum}) {
+			t.Errorf("sums %+v", s)
+		}
+		if math.Abs(s.BusyPct-(10*10+20*20)/30.0) > 1e-9 {
+			t.Errorf("%g %% busy", s.BusyPct)
 		}
 	}
 	one, err := Merge([]*Result{run(10, 5, false)})

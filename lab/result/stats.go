@@ -20,6 +20,7 @@ type Run struct {
 	Series       []Series           `json:"series"`
 	Events       []Event            `json:"events"`
 	StallMonitor StallMonitor       `json:"stall_monitor"`
+	Losses       []Loss             `json:"losses,omitempty"`
 }
 
 // Stats describes the values that a metric took in several runs.

@@ -83,7 +83,7 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	if err != nil {
 		return nil, false, err
 	}
-	watch, err := watchStalls(ctx)
+	watch, err := watchStalls(ctx, r.opt.Engine == exp.Netns)
 	if err != nil {
 		return nil, false, err
 	}
@@ -105,10 +105,7 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	if err = cmp.Or(err, werr); err != nil {
 		return nil, false, err
 	}
-	s.Repeats, s.Cells = env.Kept.Repeats, env.Kept.Disturbed
-	s.Keep(func(stall result.Stall) bool { return env.Kept.Counts(span(stall)) })
-	s.Disturbed = len(s.Cells) > 0 || len(s.Stalls) > 0
-	s.Disturbed = s.Disturbed && r.opt.Engine == exp.Netns
+	weigh(&s, &env.Kept, r.opt.Engine)
 	res.StallMonitor, res.Captures = s, filesIn(pcap)
 	res.Seconds = time.Since(res.Started).Seconds()
 	return res, env.Kept.Used > 0, nil

@@ -28,9 +28,11 @@ func Print(w io.Writer, r *result.Result) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", c.Verdict(), c.Says, measured(c), bound(c), published(c))
 	}
 	_ = tw.Flush()
-	if r.StallMonitor.Disturbed {
-		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; times are not judged\n",
-			r.StallMonitor.WorstMs)
+	for _, l := range r.Losses {
+		fmt.Fprintf(w, "datagrams, %s\n", l)
+	}
+	for _, line := range r.StallMonitor.InWords() {
+		fmt.Fprintf(w, "disturbed: %s\n", line)
 	}
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)

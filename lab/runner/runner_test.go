@@ -112,9 +112,10 @@ func TestPrintAndVerdict(t *testing.T) {
 		{ID: "g", Says: "is quick", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing, Source: "s"},
 		{ID: "n", Says: "was tried", Metric: "absent", Op: "==", Bound: 1, Kind: result.Timing, Source: "s"},
 	})
+	r.AddLoss(result.Loss{What: "the probe", Sent: 90, Lost: 3, Emulator: 2})
 	var b bytes.Buffer
 	Print(&b, r)
-	for _, want := range []string{"costs", "FAIL", "80 ms", "(<= 50 ms)", "not measured", "x: FAIL"} {
+	for _, want := range []string{"datagrams, the probe: 3 of 90 lost; Roam's 1, 2 dropped by queues", "costs", "FAIL", "80 ms", "(<= 50 ms)", "not measured", "x: FAIL"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("text lacks %q:\n%s", want, b.String())
 		}

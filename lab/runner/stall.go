@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -31,9 +32,14 @@ type watcher struct {
 	last   []byte // the line with the totals
 }
 
-// watchStalls starts the stall monitor.
-func watchStalls(ctx context.Context) (*watcher, error) {
-	argv, err := workload.Agent("stall-monitor", strconv.Itoa(stallLimitMs))
+// watchStalls starts the stall monitor, which finds the owners of stalls if it is told to:
+// this process is the emulator's, and has started all others.
+func watchStalls(ctx context.Context, owners bool) (*watcher, error) {
+	args := []string{"stall-monitor", strconv.Itoa(stallLimitMs)}
+	if owners {
+		args = append(args, strconv.Itoa(os.Getpid()))
+	}
+	argv, err := workload.Agent(args...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,16 +74,25 @@ func (w *watcher) listen(out io.Reader) {
 	}
 }
 
-// within returns the longest stall that reached into a span, 0 for none.
+// within returns the longest stall that reached into a span, 0 for none. A stall that the
+// daemon under test made is none: it must not have a cell measured again.
 func (w *watcher) within(in exp.Span) (worst float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.stalls {
-		if span(s).Meets(in) {
+		if s.Excuses() && span(s).Meets(in) {
 			worst = max(worst, s.Ms)
 		}
 	}
 	return worst
+}
+
+// weigh keeps the stalls during which something was measured, and says whether any disturbed
+// the run.
+func weigh(s *result.StallMonitor, kept *exp.Tally, engine string) {
+	s.Repeats, s.Cells = kept.Repeats, kept.Disturbed
+	s.Keep(func(stall result.Stall) bool { return kept.Counts(span(stall)) })
+	s.Disturbed = engine == exp.Netns && (len(s.Cells) > 0 || s.Excused())
 }
 
 // span is when a stall was.

@@ -2,10 +2,12 @@
 // measurement.
 //
 // It implements one thread per core that wakes every millisecond and records late
-// wake-ups, and the CPU time that a hypervisor took away. It omits any judgement of a
-// stall's effect on a measurement. It is driven by lab/workload, whose agent command
-// runs it in a process of its own, so that the measuring program's garbage collection
-// and locks do not count as stalls of the machine.
+// wake-ups, and finds whose time each was: the hypervisor's, by the stolen time of that
+// core; or, by the times that the scheduler keeps of every thread, that of the daemon under
+// test, of the emulator, of a workload, or of a process outside the run. It omits any
+// judgement of a stall's effect on a measurement. It is driven by lab/workload, whose agent
+// command runs it in a process of its own, so that the measuring program's garbage
+// collection and locks do not count as stalls of the machine.
 package stallmonitor
 
 import (
@@ -29,78 +31,138 @@ import (
 // period is the time between two awakenings.
 const period = time.Millisecond
 
+// memoryLimit is from where garbage is collected nevertheless: after some minutes.
+const memoryLimit = 128 << 20
+
 // Main records stalls until standard input ends. It prints a result.Stall as a line of JSON
 // for each stall above the limit, when it happens, and finally a result.StallMonitor. The
-// single argument is the limit in milliseconds.
+// first argument is the limit in milliseconds. The second, which may be absent, is the
+// number of the process that runs the emulator and has started everything else: with it,
+// stalls have owners.
 func Main(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want one argument, the limit in milliseconds")
+	if len(args) != 1 && len(args) != 2 {
+		return fmt.Errorf("want the limit in milliseconds, and perhaps the number of a process")
 	}
 	limit, err := strconv.ParseFloat(args[0], 64)
 	if err != nil || limit <= 0 {
 		return fmt.Errorf("limit %q is not a positive number", args[0])
 	}
-	debug.SetGCPercent(-1) // it allocates almost nothing
+	var run *sampler
+	if len(args) == 2 {
+		root, err := strconv.Atoi(args[1])
+		if err != nil || root <= 0 {
+			return fmt.Errorf("%q is not the number of a process", args[1])
+		}
+		run = newSampler(root)
+	}
+	debug.SetGCPercent(-1) // a collection would be a stall of our own
+	debug.SetMemoryLimit(memoryLimit)
 	enc := json.NewEncoder(os.Stdout)
-	s := watch(os.Stdin, limit, func(stall result.Stall) { _ = enc.Encode(stall) }) // the last line tells of all
+	s := watch(os.Stdin, limit, run, func(stall result.Stall) { _ = enc.Encode(stall) }) // the last line tells of all
 	if err := enc.Encode(s); err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}
 	return nil
 }
 
-// watch runs the threads until in ends, and reports each stall at once.
-func watch(in io.Reader, limit float64, tell func(result.Stall)) result.StallMonitor {
+// watch runs the threads until in ends, and reports each stall at once. Without a sampler,
+// stalls have no owners.
+func watch(in io.Reader, limit float64, run *sampler, tell func(result.Stall)) result.StallMonitor {
 	cores := allowedCores()
-	runtime.GOMAXPROCS(len(cores) + 2)
+	runtime.GOMAXPROCS(len(cores) + 3)
 	out := result.StallMonitor{Cores: len(cores), LimitMs: limit}
-	before := cpuTimes()
+	before, stolen := cpuTimes(), stealByCore()
 	quit := make(chan struct{})
 	var mu sync.Mutex
 	var wg sync.WaitGroup
+	note := func(s result.Stall) {
+		mu.Lock()
+		defer mu.Unlock()
+		if s.Excuses() {
+			out.WorstMs = max(out.WorstMs, s.Ms)
+		} else {
+			out.RoamMs = max(out.RoamMs, s.Ms)
+		}
+		if s.Ms > limit {
+			out.Stalls = append(out.Stalls, s)
+			tell(s)
+		}
+	}
 	for _, core := range cores {
 		wg.Go(func() {
-			stand(core, quit, func(at time.Time, ms float64) {
-				mu.Lock()
-				defer mu.Unlock()
-				out.WorstMs = max(out.WorstMs, ms)
-				if ms > limit {
-					out.Stalls = append(out.Stalls, result.Stall{At: at, Core: core, Ms: ms})
-					tell(out.Stalls[len(out.Stalls)-1])
+			stand(core, quit, func(at time.Time, ms, queued float64) {
+				s := result.Stall{At: at, Core: core, Ms: ms}
+				if ms <= limit || run == nil {
+					note(s)
+					return
 				}
+				owned := run.blame(s, queued)
+				wg.Go(func() { note(owned()) })
 			})
 		})
+	}
+	if run != nil {
+		wg.Go(func() { run.run(quit) })
 	}
 	_, _ = io.Copy(io.Discard, bufio.NewReader(in))
 	close(quit)
 	wg.Wait()
 	out.StealMs, out.BusyPct = cpuTimes().since(before)
+	out.StealByCoreMs = map[int]float64{}
+	for core, ms := range stealByCore() {
+		out.StealByCoreMs[core] = ms - stolen[core]
+	}
+	if run != nil {
+		out.Processes = run.report()
+	}
 	return out
 }
 
 // stand is one thread on one core. If it cannot be bound to its core, it records
-// nevertheless.
-func stand(core int, quit <-chan struct{}, late func(time.Time, float64)) {
+// nevertheless. late learns the end of a sleep, by how much it was too long, and how much of
+// that the thread waited for its core.
+func stand(core int, quit <-chan struct{}, late func(at time.Time, ms, queuedMs float64)) {
 	runtime.LockOSThread() // never unlocked: the thread stays bound to its core
 	var set unix.CPUSet
 	set.Set(core)
 	_ = unix.SchedSetaffinity(0, &set)
+	queue, _ := os.Open("/proc/thread-self/schedstat") // without it the queueing time is unknown
+	if queue != nil {
+		defer queue.Close()
+	}
+	buf := make([]byte, 128)
 	pause := unix.NsecToTimespec(period.Nanoseconds())
 	worst := 0.0
-	for last := time.Now(); ; {
+	last, before := time.Now(), waited(queue, buf)
+	for {
 		select {
 		case <-quit:
 			return
 		default:
 		}
 		_ = unix.Nanosleep(&pause, nil)
-		now := time.Now()
+		now, after := time.Now(), waited(queue, buf)
 		if ms := (now.Sub(last) - period).Seconds() * 1e3; ms > worst || ms > 1 {
 			worst = max(worst, ms)
-			late(now, ms)
+			queued := unknownQueue
+			if queue != nil {
+				queued = (after - before).Seconds() * 1e3
+			}
+			late(now, ms, queued)
+			now, after = time.Now(), waited(queue, buf) // which was the monitor's own time
 		}
-		last = now
+		last, before = now, after
 	}
+}
+
+// waited reads how long a thread has waited in run queues.
+func waited(queue *os.File, buf []byte) time.Duration {
+	if queue == nil {
+		return 0
+	}
+	n, _ := queue.ReadAt(buf, 0)
+	_, wait, _ := parseSchedstat(string(buf[:n]))
+	return wait
 }
 
 // allowedCores lists the cores that this process may use.
@@ -130,6 +192,15 @@ func cpuTimes() times {
 		return times{}
 	}
 	return parseStat(string(b))
+}
+
+// stealByCore returns the stolen milliseconds of each core since boot.
+func stealByCore() map[int]float64 {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return nil
+	}
+	return parseSteal(string(b))
 }
 
 // parseStat reads the first line: user nice system idle iowait irq softirq

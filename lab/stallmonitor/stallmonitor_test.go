@@ -21,14 +21,14 @@ func TestWatch(t *testing.T) {
 	in, hold := io.Pipe()
 	time.AfterFunc(50*time.Millisecond, func() { hold.Close() })
 	told := 0
-	s := watch(in, 1e-6, func(result.Stall) { told++ })
+	s := watch(in, 1e-6, nil, func(result.Stall) { told++ })
 	if s.Cores == 0 || s.WorstMs <= 0 || len(s.Stalls) == 0 || told != len(s.Stalls) {
 		t.Errorf("figures %+v, %d told", s, told)
 	}
 }
 
 func TestMainRefuses(t *testing.T) {
-	for _, args := range [][]string{nil, {"x"}, {"-1"}, {"1", "2"}} {
+	for _, args := range [][]string{nil, {"x"}, {"-1"}, {"1", "x"}, {"1", "0"}, {"1", "2", "3"}} {
 		if err := Main(args); err == nil {
 			t.Errorf("arguments %v accepted", args)
 		}

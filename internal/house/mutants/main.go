@@ -26,12 +26,14 @@ type target struct {
 
 // targets are the metrics, the judges and the records of scenes.
 var targets = []target{
-	{dir: "lab/result", files: []string{"claim.go", "merge.go", "stats.go", "verdict.go"}},
+	{dir: "lab/result", files: []string{"claim.go", "loss.go", "merge.go", "stall.go", "stats.go", "verdict.go"}},
 	{dir: "lab/stats", files: []string{"stats.go"}},
+	{dir: "lab/stallmonitor", files: []string{"owner.go"}},
 	{dir: "lab/packets", files: []string{"flow.go", "update.go"}},
-	{dir: "lab/workload/udpflow", files: []string{"log.go"}},
+	{dir: "lab/workload/udpflow", files: []string{"drops.go", "log.go"}},
 	{dir: "lab/workload/tcpflow", files: []string{"log.go"}},
-	{dir: "lab/scene", files: []string{"trace.go"}, live: []string{"Run", "show"}},
+	{dir: "lab/scene", files: []string{"losses.go", "trace.go"},
+		live: []string{"Run", "show", "WatchLosses", "WatchOverflows", "WatchDropped"}},
 	{dir: "lab/exp/quickstart", files: []string{"metrics.go", "trace.go"}},
 	{dir: "lab/exp/beyond", files: []string{"judge.go"}},
 	{dir: "lab/exp/flood", files: []string{"judge.go"}},

@@ -154,7 +154,7 @@ func TestLossesAreKnownByNumber(t *testing.T) {
 	start := time.Unix(1000, 0)
 	up := flow(start, 3*time.Second, 7*time.Millisecond, 9*time.Millisecond)
 	var o outcome
-	o.judge(cell{}, &scene.Trace{Start: start, End: start.Add(3 * time.Second), Drops: map[string]uint64{}},
+	o.judge(cell{name: "loss"}, &scene.Trace{Start: start, End: start.Add(3 * time.Second), Drops: map[string]uint64{}},
 		&load{up: up, down: flow(start, 3*time.Second, 9*time.Millisecond, 10*time.Millisecond), links: l},
 		exptest.Params(t, Experiment.Params, "quick"))
 	r := result.New("")

@@ -16,12 +16,11 @@ import (
 
 // fault is what is wrong with the records of one cell; its zero value is nothing.
 type fault struct {
-	out, in   func(*exptest.Datagram) // of the UDP probe
-	up, down  func(time.Duration) bool
-	died      error
-	drops     string // the emulator's reason for a frame that it dropped
-	overflows int
-	mbps      float64 // of each pair but the first, over both paths; alone it is 100
+	out, in  func(*exptest.Datagram) // of the UDP probe
+	up, down func(time.Duration) bool
+	died     error
+	queued   []uint64 // numbers that the emulator had no room for, from the mobile host
+	mbps     float64  // of each pair but the first, over both paths; alone it is 100
 }
 
 // short are parameters with which a cell lasts seconds.
@@ -52,7 +51,7 @@ func measured(t testing.TB, p exp.Params, name string, f fault) *outcome {
 	c := cells[name](p)
 	c.name = name
 	tr := &scene.Trace{Start: exptest.Origin, End: exptest.At(c.plan.Length), Events: map[string][]node.Event{},
-		Drops: map[string]uint64{"cut": 3, "loss": 5, f.drops: 1}}
+		Drops: map[string]uint64{"cut": 3, "loss": 5}}
 	away := [2]func(time.Duration) bool{exptest.Within(0, 0), exptest.Within(0, 0)}
 	for _, s := range c.plan.Steps {
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At)})
@@ -63,7 +62,10 @@ func measured(t testing.TB, p exp.Params, name string, f fault) *outcome {
 			away = [2]func(time.Duration) bool{exptest.Within(lead, usable+firstOut), exptest.Within(lead, usable+firstIn)}
 		}
 	}
-	l := &load{links: scene.NewLosses(udpPort)}
+	l := &load{links: scene.NewLosses(udpPort), queues: scene.NewLosses(udpPort)}
+	for _, seq := range f.queued {
+		l.queues.Add(0, seq)
+	}
 	// Where links lose deliberately, they lose number 2500 of either way.
 	bad := name == "loss" || name == "oneway"
 	probe := func(way int, more func(*exptest.Datagram)) *udpflow.Flow {
@@ -86,7 +88,7 @@ func measured(t testing.TB, p exp.Params, name string, f fault) *outcome {
 	}
 	l.up, l.down = probe(0, f.out), probe(1, f.in)
 	l.reads = [2]tcpflow.Stream{read(0, f.up), read(1, f.down)}
-	o := &outcome{Cell: name, Changes: c.changes, BufferErrors: f.overflows}
+	o := &outcome{Cell: name, Changes: c.changes}
 	var errs []error
 	if f.died != nil {
 		errs = append(errs, f.died)
@@ -135,9 +137,15 @@ func TestEachClaimSeesRed(t *testing.T) {
 			add("loses one in", name, fault{in: at(2600 * ms)}, lost, nil)
 			add("loses its first", name, fault{in: at(0)}, lost, nil)
 			add("loses one in the last second but one", name, fault{in: at(end - 1001*ms)}, lost, nil)
-			add("drops for want of room", name, fault{drops: "queue"}, nil, lost)
-			add("refuses", name, fault{drops: "refused"}, nil, lost)
-			add("overflows", name, fault{overflows: 1}, nil, lost)
+			add("queue drops one", name, fault{out: at(2600 * ms), queued: []uint64{2600}}, nil, nil)
+			add("queue drops another", name, fault{out: at(2600 * ms), queued: []uint64{2601}}, lost, nil)
+			add("queue drops one of the other way", name, fault{in: at(2600 * ms), queued: []uint64{2600}}, lost, nil)
+			full := func(x *exptest.Datagram) { x.Dropped = x.At == 2600*ms }
+			add("socket drops one", name, fault{in: full}, nil, nil)
+			add("socket drops one of two", name, fault{in: func(x *exptest.Datagram) {
+				full(x)
+				at(2601 * ms)(x)
+			}}, lost, nil)
 		}
 		add("breaks", name, fault{died: errors.New("reset")}, []string{alive}, nil)
 		silent := func(d *exptest.Datagram) { d.Lost = d.Lost || d.At >= end-time.Second }

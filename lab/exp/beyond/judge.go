@@ -31,6 +31,11 @@ func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 		o.Misordered += n.Misorders
 		o.Tail += f.Arrived(t.End.Add(-time.Second), t.End)
 	}
+	owners := scene.Owners{Overflows: l.queues}
+	if c.name == "loss" || c.name == "oneway" { // a link is told to lose, beyond its cuts
+		owners.Asked = l.links
+	}
+	o.Owned = owners.Account("cell "+c.name, l.up, l.down, [2]time.Time{t.Start, t.End.Add(-time.Second)})
 	o.Expected = 2 * p.Int("udp_rate")
 	o.gaps(t, l, flows)
 	for _, e := range t.Events["mn"] {
@@ -119,9 +124,10 @@ func (o *outcome) metrics(r *result.Result) {
 	}
 	r.SetBool(o.Cell+"_alive", o.Alive && o.Tail > o.Expected/2)
 	set("sent", float64(o.Sent))
-	set("lost", float64(o.Lost))
+	r.AddLoss(o.Owned)
+	set("lost", float64(o.Owned.Roam()+o.Owned.Asked))
 	set("lost_by_links", float64(o.ByLinks))
-	set("lost_beyond_links", float64(o.Lost-o.ByLinks))
+	set("lost_beyond_links", float64(o.Owned.Roam()))
 	set("loss_pct", 100*float64(o.Lost)/math.Max(float64(o.Sent), 1))
 	set("misorder_pct", 100*float64(o.Misordered)/math.Max(float64(o.Sent), 1))
 	set("gap_udp_ms", o.UDPGapMs)

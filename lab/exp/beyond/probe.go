@@ -10,6 +10,7 @@ import (
 	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/live"
+	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
@@ -33,6 +34,7 @@ type outcome struct {
 	ByLinks                         int    // the part of Lost that a link lost deliberately
 	Dropped                         uint64 // frames that the emulator dropped, not deliberately
 	BufferErrors                    int
+	Owned                           result.Loss
 	// Longest time without an arrival in either direction, minus the longest before the
 	// schedule.
 	UDPGapMs, TCPGapMs float64
@@ -66,6 +68,7 @@ type load struct {
 	up, down *udpflow.Flow
 	reads    [2]tcpflow.Stream
 	links    *scene.Losses
+	queues   *scene.Losses // datagrams that the emulator had no room for
 }
 
 func (l *load) sessions() []workload.Session { return []workload.Session{l.udp, l.tcp[0], l.tcp[1]} }
@@ -93,14 +96,14 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 			return nil, err
 		}
 	}
-	links := s.WatchLosses(udpPort)
+	links, queues := s.WatchLosses(udpPort), s.WatchOverflows(udpPort)
 	w.Open()
 	l, err := startLoad(ctx, env, s)
 	if err != nil {
 		return nil, err
 	}
 	defer l.kill()
-	l.links = links
+	l.links, l.queues = links, queues
 	t, err := s.Run(ctx, c.plan, l.board)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package exptest
 
 import (
 	"encoding/binary"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,7 @@ type Datagram struct {
 	At      time.Duration
 	Refused bool // by the sender's kernel
 	Lost    bool
+	Dropped bool // lost too, by the receiver's socket
 	Doubled bool
 	Delay   time.Duration
 }
@@ -35,7 +37,7 @@ func UDP(t testing.TB, length, pause, delay time.Duration, change func(*Datagram
 	var tx []byte
 	type arrival struct {
 		at   time.Time
-		data []byte
+		data []byte // nil: the socket dropped it
 	}
 	var got []arrival
 	seq := uint64(0)
@@ -47,8 +49,11 @@ func UDP(t testing.TB, length, pause, delay time.Duration, change func(*Datagram
 		sent := uint64(At(d.At).UnixNano())
 		tx = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(tx, seq), sent)
 		tx = append(tx, map[bool]byte{true: 1}[d.Refused])
-		if !d.Refused && !d.Lost {
-			came := At(d.At + d.Delay)
+		came := At(d.At + d.Delay)
+		if d.Dropped {
+			got = append(got, arrival{came, nil})
+		}
+		if !d.Refused && !d.Lost && !d.Dropped {
 			rec := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seq), sent)
 			rec = binary.BigEndian.AppendUint64(rec, uint64(came.UnixNano()))
 			got = append(got, arrival{came, rec})
@@ -59,13 +64,21 @@ func UDP(t testing.TB, length, pause, delay time.Duration, change func(*Datagram
 		seq++
 	}
 	slices.SortStableFunc(got, func(a, b arrival) int { return a.at.Compare(b.at) })
-	var rx []byte
+	var rx, drops []byte
+	arrivals, dropped := uint64(0), uint64(0)
 	for _, g := range got {
-		rx = append(rx, g.data...)
+		if g.data == nil {
+			dropped++
+			drops = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(drops, arrivals), dropped)
+			continue
+		}
+		rx, arrivals = append(rx, g.data...), arrivals+1
 	}
+	drops = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(drops, math.MaxUint64), dropped)
 	base := filepath.Join(t.TempDir(), "udp")
 	write(t, base+".tx", tx)
 	write(t, base+".rx", rx)
+	write(t, base+".drops", drops)
 	f, err := udpflow.Load(base, base)
 	if err != nil {
 		t.Fatal(err)

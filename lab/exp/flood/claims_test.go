@@ -74,6 +74,15 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("next to no datagrams", nil, []string{"lost"}, func(m *measured) {
 		m.up = exptest.UDP(t, 300*time.Millisecond, time.Millisecond, 0, nil)
 	})
-	add("receive buffers overflow", nil, []string{"lost"}, func(m *measured) { m.overflows = 1 })
+	full := func(d *exptest.Datagram) { d.Dropped = d.At == 300*time.Millisecond }
+	add("a socket drops one", nil, nil, func(m *measured) {
+		m.up = exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, full)
+	})
+	add("a socket drops one of two", []string{"lost"}, nil, func(m *measured) {
+		m.up = exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, func(d *exptest.Datagram) {
+			full(d)
+			d.Lost = d.At == 301*time.Millisecond
+		})
+	})
 	exptest.Claims(t, Experiment, nil, cases...)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"roam/lab/result"
+	"roam/lab/scene"
 	"roam/lab/workload/udpflow"
 )
 
@@ -58,6 +59,8 @@ func (m *measured) metrics(r *result.Result) {
 	r.Set("rss_before_mib", float64(m.start.rss)/(1<<20))
 	out, in := m.up.Count(time.Time{}, time.Now()), m.down.Count(time.Time{}, time.Now())
 	r.Set("udp_written", float64(out.Written+in.Written))
-	r.Set("udp_lost", float64(out.Lost+in.Lost))
+	lost := scene.Owners{}.Account("the session", m.up, m.down, [2]time.Time{{}, time.Now()})
+	r.AddLoss(lost)
+	r.Set("udp_lost", float64(lost.Roam()))
 	r.Set("udp_refused_by_buffers", float64(m.overflows))
 }

@@ -13,6 +13,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/node"
+	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
@@ -40,7 +41,8 @@ type outcome struct {
 	InUse   string  // link, at the end
 	GapUp   float64 // ms, longest time without a datagram after the handoff into the network
 	GapDown float64
-	Lost    int    // datagrams after that, in both directions
+	Lost    int // datagrams after that, in both directions
+	Owned   result.Loss
 	Whole   *whole // only of networks in duality; nil in others
 	Doctor  []string
 	Told    bool
@@ -51,6 +53,7 @@ type outcome struct {
 type flows struct {
 	up, down *workload.TCP
 	udp      *workload.UDP
+	queues   *scene.Losses // datagrams of udp that the emulator had no room for
 }
 
 // cell measures one network.
@@ -146,6 +149,7 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 		return f, err
 	}
 	rate := env.Params.Int("udp_rate")
+	f.queues = s.WatchOverflows(udpPort)
 	if f.udp, err = workload.StartUDP(ctx, server.Host, client.Host, dir, workload.UDPOptions{
 		Name: "UDP", Target: target, Port: udpPort, Up: rate, Down: rate, Size: env.Params.Int("udp_size"),
 	}); err != nil {
@@ -275,7 +279,7 @@ func (f *flows) live() bool {
 
 // end stops the traffic and judges it.
 func (f *flows) end(ctx context.Context, o *outcome, entered time.Time) (c came, err error) {
-	c.now, c.entered = time.Now(), entered
+	c.now, c.entered, c.queues = time.Now(), entered, f.queues
 	for _, t := range []*workload.TCP{f.up, f.down} {
 		c.states = append(c.states, t.State())
 	}

@@ -13,6 +13,7 @@ import (
 	"roam/lab/live"
 	"roam/lab/node"
 	"roam/lab/result"
+	"roam/lab/scene"
 	"roam/lab/workload"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
@@ -32,8 +33,7 @@ type record struct {
 	up, down  *udpflow.Flow
 	spread    [2][]node.Session
 	router    map[string]counter // after, of the router
-	refused   int
-	dropped   uint64
+	queues    *scene.Losses
 	setupTook float64
 }
 
@@ -86,12 +86,12 @@ func healthy(t testing.TB, n network) *record {
 func (x *record) outcome() outcome {
 	o := outcome{Name: x.n.name, ILNP: x.ilnp, SetupMs: x.setupTook}
 	c := came{entered: exptest.At(inside), now: exptest.At(ending), states: x.states, broken: x.broken, streams: x.streams,
-		up: x.up, down: x.down}
+		up: x.up, down: x.down, queues: x.queues}
 	o.read(x.sessions, x.events, exptest.At(inside))
 	o.hear([]byte(x.doctor), x.n)
 	o.flows(c)
 	if x.n.duality {
-		o.Whole = &whole{Refused: x.refused, Dropped: x.dropped}
+		o.Whole = &whole{}
 		o.Whole.spread(x.spread, x.events)
 		before := map[string]counter{"out1": {Packets: 10}, "out2": {Packets: 20}, "in1": {Packets: 30}, "in2": {Packets: 40}}
 		o.Whole.watched(c, exptest.Origin, exptest.At(ending), before, x.router)
@@ -186,8 +186,21 @@ func dualityFaults(t testing.TB, add planted) {
 	}
 	add("the machine pauses", "", "gaps share", func(x *record) { x.up = udpFlow(t, pause) })
 	add("the machine pauses in", "", "gaps share", func(x *record) { x.down = udpFlow(t, pause) })
-	add("buffers refuse", "", "lost", func(x *record) { x.refused = 1 })
-	add("the emulator drops", "", "lost", func(x *record) { x.dropped = 1 })
+	full := func(d *exptest.Datagram) { d.Dropped = d.At == inside }
+	add("a socket drops one", "", "", func(x *record) { x.up = udpFlow(t, full) })
+	add("a socket drops one of two", "lost", "", func(x *record) {
+		x.up = udpFlow(t, func(d *exptest.Datagram) { full(d); d.Lost = d.At == inside+20*ms })
+	})
+	queue := func(from uint64) *scene.Losses { // of every datagram from a number on
+		l := scene.NewLosses(udpPort)
+		for seq := from; seq < 1e5; seq++ {
+			l.Add(0, seq)
+		}
+		return l
+	}
+	gone := func(d *exptest.Datagram) { d.Lost = d.At == inside }
+	add("a queue drops one", "", "", func(x *record) { x.up, x.queues = udpFlow(t, gone), queue(0) })
+	add("a queue drops another", "lost", "", func(x *record) { x.up, x.queues = udpFlow(t, gone), queue(99_999) })
 }
 
 // oneLinkFaults are those of a network that is left for another.

@@ -51,7 +51,8 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		r.Set(n.name+"_gap_down_ms", o.GapDown)
 		r.Set(n.name+"_lost", float64(o.Lost))
 		if o.Whole != nil {
-			o.Whole.report(r, n.name, o.Lost)
+			r.AddLoss(o.Owned)
+			o.Whole.report(r, n.name, o.Owned.Roam())
 			whole.Rows = append(whole.Rows, o.Whole.row(n.name))
 		}
 		control := "options"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam/lab/node"
+	"roam/lab/scene"
 	"roam/lab/stats"
 	"roam/lab/workload"
 	"roam/lab/workload/tcpflow"
@@ -61,6 +62,7 @@ type came struct {
 	broken       error            // of a connection that did not end well
 	streams      []tcpflow.Stream
 	up, down     *udpflow.Flow
+	queues       *scene.Losses
 }
 
 // flows judges the traffic.
@@ -73,8 +75,9 @@ func (o *outcome) flows(c came) {
 		o.TCP = o.TCP && s.Alive && c.now.Sub(s.Last) < lively
 	}
 	o.UDP = c.up.Arrived(c.now.Add(-lively), c.now) > 0 && c.down.Arrived(c.now.Add(-lively), c.now) > 0
-	u, d := c.up.Count(c.entered, c.now), c.down.Count(c.entered, c.now)
-	o.Lost = u.Lost + d.Lost
+	o.Owned = scene.Owners{Overflows: c.queues}.Account("into network "+o.Name, c.up, c.down,
+		[2]time.Time{c.entered, c.now})
+	o.Lost = o.Owned.Lost
 	o.GapUp = float64(c.up.LongestGap(c.entered, c.now).Length().Milliseconds())
 	o.GapDown = float64(c.down.LongestGap(c.entered, c.now).Length().Milliseconds())
 }

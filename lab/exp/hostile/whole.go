@@ -41,8 +41,6 @@ type whole struct {
 	GapsMs    []float64 // over 100 ms above the control, from the first bytes a second after the change to the end
 	QuietMs   float64   // longest time without a datagram from then on, which is the machine's
 	Datagrams [2][2]int // on each of the two paths after that: from the mobile host, and to it
-	Refused   int       // datagrams that the receivers' buffers refused
-	Dropped   uint64    // frames that the emulator dropped
 }
 
 // gather attaches the mobile host to a second path beside the network's, and observes the
@@ -85,8 +83,6 @@ func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n ne
 		return err
 	}
 	o.Whole.watched(got, t.Start, end, before, after)
-	drops := s.Drops()
-	o.Whole.Refused, o.Whole.Dropped = f.udp.BufferErrors(), drops["queue"]+drops["refused"]
 	return ctx.Err()
 }
 
@@ -151,19 +147,14 @@ func (w *whole) shareOff() (off float64, ok bool) {
 	return off, true
 }
 
-// report adds the metrics to the result; lost is the number of datagrams lost with two
-// paths.
+// report adds the metrics to the result; lost is the number of datagrams of Roam's that were
+// lost with two paths.
 func (w *whole) report(r *result.Result, name string, lost int) {
 	r.Set(name+"_tcp_control_ms", w.ControlMs)
 	r.Set(name+"_tcp_stall_ms", w.StallMs)
 	r.Set(name+"_udp_quiet_ms", w.QuietMs)
 	r.Set(name+"_tcp_gaps", float64(len(w.GapsMs)))
-	if w.Refused > 0 || w.Dropped > 0 {
-		r.Miss(name+"_udp_lost", fmt.Sprintf("%d datagrams were refused by receivers' buffers, %d frames by the emulator",
-			w.Refused, w.Dropped))
-	} else {
-		r.Set(name+"_udp_lost", float64(lost))
-	}
+	r.Set(name+"_udp_lost", float64(lost))
 	if off, ok := w.shareOff(); ok && !w.Changed.IsZero() {
 		r.Set(name+"_udp_share_off", off)
 	} else {

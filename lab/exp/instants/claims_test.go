@@ -8,6 +8,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/exp/exptest"
 	"roam/lab/result"
+	"roam/lab/scene"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
 )
@@ -61,7 +62,22 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add("TCP in pauses", []string{"tcp-gap"}, nil, func(s *seen) { s.in = tcp(gap) })
 	}
 	add("a connection is not whole", []string{"tcp-whole"}, nil, func(s *seen) { s.whole = 1 })
-	add("receive buffers overflow", nil, []string{"udp-lost"}, func(s *seen) { s.bufferErrors = 1 })
+	first := begin(p, 0) + 40*ms
+	add("a socket drops one", nil, nil, func(s *seen) {
+		s.up = udp(func(d *exptest.Datagram) { d.Dropped = d.At == first })
+	})
+	add("a socket drops one of two", []string{"udp-lost"}, nil, func(s *seen) {
+		s.up = udp(func(d *exptest.Datagram) { d.Dropped, d.Lost = d.At == first, d.At == first+ms })
+	})
+	queue := func(seq time.Duration) *scene.Losses {
+		l := scene.NewLosses(udpPort)
+		l.Add(0, uint64(seq/ms))
+		return l
+	}
+	add("a queue drops one", nil, nil, func(s *seen) { s.up, s.queues = udp(one(first)), queue(first) })
+	add("a queue drops another", []string{"udp-lost"}, nil, func(s *seen) {
+		s.up, s.queues = udp(one(first)), queue(first+ms)
+	})
 	add("no TCP", nil, []string{"tcp-whole", "tcp-gap"}, func(s *seen) { s.out, s.in = nil, nil })
 	exptest.Claims(t, Experiment, nil, cases...)
 }

@@ -41,6 +41,8 @@ var Experiment = exp.Experiment{
 const (
 	// lead is the time before the first handoff, in which sessions settle.
 	lead = 2 * time.Second
+	// udpPort is the correspondent's of the UDP probe.
+	udpPort = 7001
 	// patience bounds every wait for the applications.
 	patience = 20 * time.Second
 )
@@ -52,6 +54,7 @@ type seen struct {
 	out, in      tcpflow.Stream
 	whole        int // TCP connections that delivered every byte in order
 	bufferErrors int
+	queues       *scene.Losses // datagrams that the emulator had no room for
 }
 
 func run(ctx context.Context, env *exp.Env) error {
@@ -96,8 +99,9 @@ func begin(p exp.Params, i int) time.Duration {
 // pass runs traffic and schedule.
 func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
 	p, mn, cn := env.Params, s.Mobile().Host, s.Peer(0).Host
+	queues := s.WatchOverflows(udpPort)
 	udp, err := workload.StartUDP(ctx, cn, mn, env.Dir, workload.UDPOptions{
-		Name: "UDP", Target: "cn1", Port: 7001, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 64,
+		Name: "UDP", Target: "cn1", Port: udpPort, Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 64,
 	})
 	if err != nil {
 		return nil, err
@@ -128,7 +132,7 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
 	}); err != nil {
 		return nil, err
 	}
-	t := &seen{}
+	t := &seen{queues: queues}
 	if t.Trace, err = s.Run(ctx, plan(p), func() []live.Session { return board(sessions) }); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,8 @@ import (
 
 // instant is the cost of one handoff.
 type instant struct {
-	lost           int // datagrams, both ways
+	lost           int // datagrams, both ways, that are Roam's
+	owned          result.Loss
 	udpGap, tcpGap time.Duration
 	done           bool // the daemon had it acknowledged by all
 }
@@ -37,7 +38,8 @@ func (t *seen) instants() (list []instant) {
 			to = began[i+1]
 		}
 		var one instant
-		one.lost = t.up.Count(from, to).Lost + t.down.Count(from, to).Lost
+		one.owned = scene.Owners{Overflows: t.queues}.Account("all instants", t.up, t.down, [2]time.Time{from, to})
+		one.lost = one.owned.Roam()
 		one.udpGap = max(t.up.LongestGap(from, to).Length(), t.down.LongestGap(from, to).Length())
 		if t.hasTCP() {
 			_, out := t.out.LongestGap(from, to)
@@ -64,6 +66,7 @@ func (t *seen) judge(env *exp.Env) {
 	list := t.instants()
 	for i, one := range list {
 		lost += one.lost
+		r.AddLoss(one.owned)
 		if one.done {
 			done++
 		}

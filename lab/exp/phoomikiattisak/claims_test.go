@@ -245,36 +245,40 @@ func (b *book) guards() {
 }
 
 // udp are the records of a UDP flow.
-func (b *book) udp(scenario string, up, down func(*exptest.Datagram)) udpOutcome {
+func (b *book) udp(scenario string, up, down func(*exptest.Datagram), queued ...uint64) udpOutcome {
 	length := b.env.Params.Seconds("udp_s") + 500*ms
 	t := &scene.Trace{Start: exptest.Origin, End: exptest.At(length)}
 	o := udpOutcome{Scenario: scenario}
-	o.judge(b.env, t, exptest.UDP(b.t, length, 5*ms, 10*ms, up), exptest.UDP(b.t, length, 10*ms, 10*ms, down))
+	queues := scene.NewLosses(udpPort)
+	for _, seq := range queued {
+		queues.Add(0, seq)
+	}
+	o.judge(b.env, t, exptest.UDP(b.t, length, 5*ms, 10*ms, up), exptest.UDP(b.t, length, 10*ms, 10*ms, down), queues)
 	return o
 }
 
 // udpFaults are those of the UDP flows, in the first and in the last of them.
 func (b *book) udpFaults() {
 	for _, i := range []int{0, len(scenarios) - 1} {
-		with := func(name, red, grey string, up, down func(*exptest.Datagram), alter func(*udpOutcome)) {
+		with := func(name, red, grey string, up, down func(*exptest.Datagram), queued ...uint64) {
 			udps := slices.Clone(b.udps)
-			udps[i] = b.udp(scenarios[i], up, down)
-			if alter != nil {
-				alter(&udps[i])
-			}
+			udps[i] = b.udp(scenarios[i], up, down, queued...)
 			b.put(name+" "+scenarios[i], red, grey, nil, udps, b.extra)
 		}
 		one := func(d *exptest.Datagram) { d.Lost = d.At == 5*time.Second }
-		with("one lost out", "A24-udp-loss", "", one, nil, nil)
-		with("one lost in", "A24-udp-loss", "", nil, one, nil)
-		with("one lost in the first second", "", "", func(d *exptest.Datagram) { d.Lost = d.At == 900*ms }, nil, nil)
+		with("one lost out", "A24-udp-loss", "", one, nil)
+		with("one lost in", "A24-udp-loss", "", nil, one)
+		with("one lost in the first second", "", "", func(d *exptest.Datagram) { d.Lost = d.At == 900*ms }, nil)
 		with("one lost after the first second", "A24-udp-loss", "", func(d *exptest.Datagram) {
 			d.Lost = d.At == time.Second
-		}, nil, nil)
-		with("the rate drops a little", "", "", nil, slower(5*time.Second+20*ms), nil)
-		with("the rate drops", "A24-udp-rate", "", nil, slower(5*time.Second+40*ms), nil)
-		with("buffers refuse", "", "A24-udp-loss", nil, nil, func(o *udpOutcome) { o.Refused = 1 })
-		with("the emulator drops", "", "A24-udp-loss", nil, nil, func(o *udpOutcome) { o.QueueDrop = 1 })
+		}, nil)
+		with("the rate drops a little", "", "", nil, slower(5*time.Second+20*ms))
+		with("the rate drops", "A24-udp-rate", "", nil, slower(5*time.Second+40*ms))
+		full := func(d *exptest.Datagram) { d.Dropped = d.At == 5*time.Second }
+		with("a socket drops one", "", "", nil, full)
+		with("a socket drops one of two", "A24-udp-loss", "", one, full)
+		with("a queue drops one", "", "", one, nil, 1000)
+		with("a queue drops another", "A24-udp-loss", "", one, nil, 1001)
 	}
 }
 

@@ -191,14 +191,14 @@ func (f *flow) segments(nbytes int64) int {
 // end of both captures by more than the transit time.
 func (f *flow) lost(by time.Time) int {
 	end := f.edgeAt(by)
-	var out, in int64
+	var out, in []packets.Span
 	for _, s := range f.sent {
-		out += max(0, min(s.to, end)-s.from)
+		out = append(out, packets.Span{From: s.from, To: min(s.to, end)})
 	}
 	for _, a := range f.arrived {
-		in += max(0, min(a.to, end)-a.from)
+		in = append(in, packets.Span{From: a.from, To: min(a.to, end)})
 	}
-	return f.segments(max(0, out-in))
+	return f.segments(packets.Missing(out, in))
 }
 
 // edgeAt returns how much of the stream was complete at a moment.

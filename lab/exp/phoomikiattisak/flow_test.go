@@ -85,6 +85,19 @@ func TestFlowCounts(t *testing.T) {
 	}
 }
 
+// A segment that the network doubled makes up for none that it lost.
+func TestDoubledSegmentHidesNoLoss(t *testing.T) {
+	f, err := assemble([]packets.Packet{syn(true), data(10, "eth0", 0, 3000), data(30, "eth0", 1000, 1000)},
+		[]packets.Packet{syn(false), data(15, "net1", 0, 1000), data(16, "net2", 0, 1000), data(17, "net1", 2000, 1000),
+			data(35, "net2", 1000, 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.lost(start.Add(100 * time.Millisecond)); n != 1 {
+		t.Errorf("%d lost", n)
+	}
+}
+
 // Segments in flight at the end of the captures do not count as lost.
 func TestFlowEndsInTheMiddle(t *testing.T) {
 	f, err := assemble([]packets.Packet{syn(true), data(1, "eth0", 0, 5000)},

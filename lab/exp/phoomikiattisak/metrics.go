@@ -319,7 +319,8 @@ func (m *matrix) again(scenario, kind, variant string) float64 {
 func (m *matrix) udpMetrics(r figures) {
 	var lost, written, refused, queue, drop float64
 	for _, o := range m.udps {
-		lost, written, refused, queue = lost+float64(o.Lost), written+float64(o.Written), refused+float64(o.Refused),
+		r.AddLoss(o.Owned)
+		lost, written, refused, queue = lost+float64(o.Owned.Roam()), written+float64(o.Written), refused+float64(o.Refused),
 			queue+float64(o.QueueDrop)
 		drop = max(drop, o.DropPct)
 	}

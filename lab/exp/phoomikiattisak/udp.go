@@ -10,6 +10,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/live"
+	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
@@ -26,6 +27,7 @@ type udpOutcome struct {
 	DropPct   float64   // arrivals of the worst second below the mean, in per cent, minus the longer path's delay
 	Refused   int       // datagrams that the receive buffers refused
 	QueueDrop int
+	Owned     result.Loss
 	Counters  map[string]uint64 // drops of the hosts, by HOST NAME
 	Y         []float64         // arrivals per bin in Mb/s, to the mobile host
 }
@@ -62,6 +64,7 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 	}
 	size := p.Int("udp_size")
 	w.Open()
+	queues := net.WatchOverflows(udpPort)
 	flow, err := workload.StartUDP(ctx, net.Peer(0).Host, net.Mobile().Host, dir, workload.UDPOptions{
 		Name: "UDP", Target: "cn1", Port: udpPort, Size: size, Up: 200,
 		Down: int(p.Float("udp_mbps") * 1e6 / 8 / float64(size)),
@@ -101,13 +104,13 @@ func udpCell(ctx context.Context, env *exp.Env, w *exp.Window, scenario string) 
 		Refused:   flow.BufferErrors(),
 		QueueDrop: int(t.Drops["queue"] + t.Drops["refused"]),
 	}
-	o.judge(env, t, up, down)
+	o.judge(env, t, up, down, queues)
 	return o, nil
 }
 
 // judge extracts the figures from the logs. The first second sets up the session, which has
 // different rules.
-func (o *udpOutcome) judge(env *exp.Env, t *scene.Trace, up, down *udpflow.Flow) {
+func (o *udpOutcome) judge(env *exp.Env, t *scene.Trace, up, down *udpflow.Flow, queues *scene.Losses) {
 	from, length := t.At(time.Second), env.Params.Seconds("udp_s")
 	for _, f := range []*udpflow.Flow{up, down} {
 		n := f.Count(from, t.At(length))
@@ -119,6 +122,7 @@ func (o *udpOutcome) judge(env *exp.Env, t *scene.Trace, up, down *udpflow.Flow)
 		}
 		o.Written, o.Lost, o.Late = o.Written+n.Written, o.Lost+n.Lost, o.Late+n.Misorders
 	}
+	o.Owned = scene.Owners{Overflows: queues}.Account("UDP, "+o.Scenario, up, down, [2]time.Time{from, t.At(length)})
 	far := paths[o.Scenario]
 	o.DropPct = rateDrop(down, from, t.At(length), (rtt(env, far[1])-rtt(env, far[0]))/2)
 	_, o.Y = down.Rate(t.Start, t.At(length), drawn)

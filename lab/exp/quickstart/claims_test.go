@@ -17,24 +17,23 @@ import (
 
 // records are the raw records of both passes, from which a case takes something away.
 type records struct {
-	t         testing.TB
-	p         exp.Params
-	length    time.Duration
-	out, in   func(*exptest.Datagram) // of the UDP probe with Roam
-	up, down  func(time.Duration) bool
-	late      map[string]time.Duration // from the advertisement to the locator, by number of the handoff
-	slow      map[int]time.Duration    // from the locator to data, by number of the handoff
-	bytes     map[string]uint64        // additional bytes by link, in the samples of the phase of three links
-	routes    string                   // afterwards
-	died      map[string]error
-	drops     map[string]uint64
-	peers     int
-	overflows int           // datagrams that the probe's sockets dropped
-	spilled   *scene.Losses // and the emulator
-	lateCut   time.Duration
-	behind    time.Duration // of the lab's schedule
-	came      uint64        // packets to a network after its cut
-	control   func(*trace)  // alters the pass without Roam
+	t        testing.TB
+	p        exp.Params
+	length   time.Duration
+	out, in  func(*exptest.Datagram) // of the UDP probe with Roam
+	up, down func(time.Duration) bool
+	late     map[string]time.Duration // from the advertisement to the locator, by number of the handoff
+	slow     map[int]time.Duration    // from the locator to data, by number of the handoff
+	bytes    map[string]uint64        // additional bytes by link, in the samples of the phase of three links
+	routes   string                   // afterwards
+	died     map[string]error
+	drops    map[string]uint64
+	peers    int
+	spilled  *scene.Losses // datagrams that the emulator dropped
+	lateCut  time.Duration
+	behind   time.Duration // of the lab's schedule
+	came     uint64        // packets to a network after its cut
+	control  func(*trace)  // alters the pass without Roam
 }
 
 const routesBefore = "2001:db8:1::/64 dev net1 proto kernel metric 256 expires 3599sec pref medium\n" +
@@ -181,7 +180,7 @@ func (x *records) flow(way string, fault func(*exptest.Datagram), pause time.Dur
 
 // judge extracts all metrics.
 func (x *records) judge(r *result.Result, _ int) {
-	with, tr := x.pass(false), &traffic{bufferErrors: x.overflows, overflows: x.spilled, outcome: map[string]error{}}
+	with, tr := x.pass(false), &traffic{overflows: x.spilled, outcome: map[string]error{}}
 	first := x.hardLocator() + 27*time.Millisecond
 	away := exptest.Within(with.plan.hard, first-5*time.Millisecond)
 	probe := func(more func(*exptest.Datagram)) func(*exptest.Datagram) {
@@ -338,9 +337,19 @@ func TestEachClaimSeesRed(t *testing.T) {
 func ownership(lost time.Duration, add func(name string, alter func(*records), red ...string)) {
 	two := lose(lost, lost+500*time.Microsecond)
 	number := uint64(lost / (250 * time.Microsecond))
-	add("sockets dropped both", func(x *records) { x.out, x.overflows = two, 2 })
-	add("sockets dropped another", func(x *records) { x.overflows = 5 })
-	add("a socket dropped one of two", func(x *records) { x.out, x.overflows = two, 1 }, "soft-loss")
+	drop := func(from, to time.Duration) func(*exptest.Datagram) {
+		return func(d *exptest.Datagram) { d.Dropped = exptest.Within(from, to)(d.At) }
+	}
+	add("a socket dropped both", func(x *records) { x.out = drop(lost, lost+500*time.Microsecond) })
+	add("a socket dropped one of two", func(x *records) {
+		x.out = func(d *exptest.Datagram) { drop(lost, lost+250*time.Microsecond)(d); two(d) }
+	}, "soft-loss")
+	add("a socket dropped another, much later", func(x *records) {
+		x.out = func(d *exptest.Datagram) { drop(lost+time.Second, lost+time.Second+500*time.Microsecond)(d); two(d) }
+	}, "soft-loss")
+	add("a socket dropped those of the other way", func(x *records) {
+		x.out, x.in = two, drop(lost, lost+2*time.Millisecond)
+	}, "soft-loss")
 	add("the emulator dropped both", func(x *records) {
 		x.out = two
 		x.spilled.Add(0, number)

@@ -137,29 +137,25 @@ func (t *trace) sessionMetrics(r *result.Result) {
 
 // softMetrics judges everything but the hard handoff.
 func (t *trace) softMetrics(r *result.Result) {
-	var sum udpflow.Count
-	emulator := 0 // of the lost ones
-	for way, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
-		for _, s := range t.softSpans() {
-			for _, seq := range f.Missing(t.At(s.from), t.At(s.to)) {
-				if t.traffic.overflows.Has(way, seq) {
-					emulator++
-				}
-			}
+	var doubled, misorders int
+	var spans [][2]time.Time
+	for _, s := range t.softSpans() {
+		spans = append(spans, [2]time.Time{t.At(s.from), t.At(s.to)})
+		for _, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
 			c := f.Count(t.At(s.from), t.At(s.to))
-			sum.Written, sum.Lost = sum.Written+c.Written, sum.Lost+c.Lost
-			sum.Refused, sum.Doubled, sum.Misorders = sum.Refused+c.Refused, sum.Doubled+c.Doubled, sum.Misorders+c.Misorders
+			doubled, misorders = doubled+c.Doubled, misorders+c.Misorders
 		}
 	}
-	r.Set("udp_soft_sent", float64(sum.Written))
-	// Loss is Roam's, less what a socket's or the emulator's own counter owns.
-	sockets := min(sum.Lost-emulator, t.traffic.bufferErrors)
-	r.Set("udp_soft_lost", float64(sum.Lost-emulator-sockets))
-	r.Set("udp_soft_lost_emulator", float64(emulator))
-	r.Set("udp_soft_lost_sockets", float64(sockets))
-	r.Set("udp_soft_refused", float64(sum.Refused))
-	r.Set("udp_soft_doubled", float64(sum.Doubled))
-	r.Set("udp_soft_misordered", float64(sum.Misorders))
+	lost := scene.Owners{Overflows: t.traffic.overflows}.Account("all but the hard handoff", t.traffic.flowUp,
+		t.traffic.flowDown, spans...)
+	r.AddLoss(lost)
+	r.Set("udp_soft_sent", float64(lost.Sent-lost.Refused))
+	r.Set("udp_soft_lost", float64(lost.Roam()))
+	r.Set("udp_soft_lost_emulator", float64(lost.Emulator))
+	r.Set("udp_soft_lost_sockets", float64(lost.Sockets))
+	r.Set("udp_soft_refused", float64(lost.Refused))
+	r.Set("udp_soft_doubled", float64(doubled))
+	r.Set("udp_soft_misordered", float64(misorders))
 	udp, tcp := t.staticGaps()
 	r.Set("udp_static_gap_ms", udp)
 	r.Set("tcp_static_gap_ms", tcp)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"roam/lab/arm"
@@ -41,6 +42,9 @@ type pass struct {
 	net   *scene.Scene
 	tests [2]*workload.Iperf // out, in
 	dir   string
+
+	mu     sync.Mutex
+	queued []packets.Packet // those that the emulator had no room for
 }
 
 // measure executes the schedule once. It removes the topology before it returns.
@@ -63,6 +67,7 @@ func measure(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outco
 	if err != nil {
 		return nil, err
 	}
+	p.net.WatchDropped(p.spilled)
 	w.Open()
 	if err := p.start(ctx); err != nil {
 		return nil, err
@@ -78,7 +83,7 @@ func measure(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outco
 	if o.CaptureDropped, err = caps.Stop(); err != nil {
 		return nil, err
 	}
-	if o.BufferErrors, err = p.bufferErrors(ctx); err != nil {
+	if err := p.bufferErrors(ctx, o); err != nil {
 		return nil, err
 	}
 	s, err := p.read(caps, trace)
@@ -159,16 +164,27 @@ func (o *outcome) reported(reports [2]workload.IperfReport, errs [2]error) {
 	o.Alive = o.Why == ""
 }
 
-// bufferErrors counts datagrams that receive buffers refused, on both hosts.
-func (p *pass) bufferErrors(ctx context.Context) (sum int, err error) {
-	for _, e := range p.net.Ends {
-		out, err := e.Host.Command(ctx, "cat", "/proc/net/snmp6").Output()
-		if err != nil {
-			return 0, fmt.Errorf("read counters of %s: %w", e.Host.Name(), err)
-		}
-		sum += field(string(out), "Udp6RcvbufErrors")
+// spilled keeps a packet that the emulator had no room for.
+func (p *pass) spilled(frame []byte) {
+	if q, ok := packets.ParseFrame(frame); ok {
+		q.At = time.Now()
+		p.mu.Lock()
+		p.queued = append(p.queued, q)
+		p.mu.Unlock()
 	}
-	return sum, nil
+}
+
+// bufferErrors counts datagrams that full receive buffers dropped, on both hosts.
+func (p *pass) bufferErrors(ctx context.Context, o *outcome) error {
+	for host, w := range map[*topo.Host]*way{p.net.Peer(0).Host: &o.Out, p.net.Mobile().Host: &o.In} {
+		out, err := host.Command(ctx, "cat", "/proc/net/snmp6").Output()
+		if err != nil {
+			return fmt.Errorf("read counters of %s: %w", host.Name(), err)
+		}
+		w.Overflows = field(string(out), "Udp6RcvbufErrors")
+		o.BufferErrors += w.Overflows
+	}
+	return nil
 }
 
 // read reads the captures.
@@ -184,6 +200,9 @@ func (p *pass) read(caps *scene.Captures, t *scene.Trace) (*seen, error) {
 		s.prefix[p.net.Mobile().Prefix[l].Addr().String()] = l
 	}
 	s.mn = packets.Merge(lists...)
+	p.mu.Lock()
+	s.queued = p.queued
+	p.mu.Unlock()
 	var err error
 	s.cn, err = packets.Read(caps.File("cn1", "eth0"), "eth0")
 	return s, err

@@ -223,6 +223,11 @@ func (s *suite) data() {
 	})
 	for inward, way := range map[bool]string{false: "out", true: "in"} {
 		s.moving("one lost "+way, lost, func(x *script) { x.lose(inward, at+200*ms) }, nil)
+		s.moving("a queue drops one "+way, "", func(x *script) { x.spill(inward, at+200*ms) }, nil)
+		s.moving("a queue drops one of two "+way, lost, func(x *script) {
+			x.spill(inward, at+200*ms)
+			x.lose(inward, at+400*ms)
+		}, nil)
 		s.moving("one lost at the end "+way, lost, func(x *script) { x.lose(inward, end-x.cell.rtt-510*ms) }, nil)
 		s.moving("a pause "+way, "A5-gaps A4-no-gap", func(x *script) { x.hold(inward, 5300*ms, 115*ms) }, nil)
 		few := int(end/every/1000) + 1
@@ -236,6 +241,21 @@ func (s *suite) data() {
 				r[map[bool]int{true: 1}[inward]].LostPackets = 1
 				o.reported(r, [2]error{})
 			})
+			overflow := func(red string, lacks int) {
+				s.moving(fmt.Sprintf("a full buffer drops one of %d %s", lacks, way), red, nil, func(o *outcome) {
+					w := o.ways()[map[bool]int{true: 1}[inward]]
+					w.AppLost, w.Overflows = lacks, 1
+				})
+			}
+			overflow("", 1)
+			overflow(lost, 2)
+			s.moving("a full buffer of the other way "+way, lost, nil, func(o *outcome) {
+				o.ways()[map[bool]int{true: 1}[inward]].AppLost = 1
+				o.ways()[map[bool]int{false: 1}[inward]].Overflows = 1
+			})
+			s.moving("a full buffer dropped none that were lost before "+way, lost, func(x *script) {
+				x.lose(inward, at+200*ms)
+			}, func(o *outcome) { o.ways()[map[bool]int{true: 1}[inward]].Overflows = 1 })
 		}
 	}
 	for name, more := range map[string]int{"A6-steady": 28, "A9-mean": 6, "A10-throughput": 3} {
@@ -301,9 +321,6 @@ func (s *suite) guards() {
 		other("emulator "+why, "emulator_drops", func(o *outcome) { o.Drops = map[string]uint64{why: 1} })
 	}
 	other("capture", "capture_dropped", func(o *outcome) { o.CaptureDropped = 1 })
-	if !s.f.tcp {
-		other("buffers", "udp_rcvbuf_errors", func(o *outcome) { o.BufferErrors = 1 })
-	}
 	still := map[string]*outcome{}
 	for name, o := range s.f.sound {
 		if strings.HasPrefix(name, "roam") {

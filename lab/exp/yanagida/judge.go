@@ -31,6 +31,7 @@ type seen struct {
 	trace  *scene.Trace
 	prefix map[string]string // network to link
 	mn, cn []packets.Packet
+	queued []packets.Packet // those that the emulator had no room for
 }
 
 // judge fills in the outcome.
@@ -43,10 +44,11 @@ func (s *seen) judge(o *outcome) {
 	}
 	out := func(p packets.Packet) bool { return s.data(p) && p.DstPort == portOut }
 	in := func(p packets.Packet) bool { return s.data(p) && p.SrcPort == portIn }
-	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), func(p packets.Packet) string {
+	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), packets.Select(s.queued, out), func(p packets.Packet) string {
 		return s.linkOf(p.SourceL64())
 	})
-	s.way(&o.In, packets.Select(s.cn, in), packets.Select(s.mn, in), func(p packets.Packet) string { return p.Where })
+	s.way(&o.In, packets.Select(s.cn, in), packets.Select(s.mn, in), packets.Select(s.queued, in),
+		func(p packets.Packet) string { return p.Where })
 	s.signalling(o)
 	s.newLocators(o)
 	s.removals(o)
@@ -69,22 +71,25 @@ func (s *seen) linkOf(l roam.L64) string {
 	return s.prefix[roam.ILV{L64: l}.Addr().String()]
 }
 
-// way counts one direction within the schedule.
-func (s *seen) way(w *way, sent, got []packets.Packet, which func(packets.Packet) string) {
+// way counts one direction within the schedule. A packet that the emulator had no room for is
+// lost, but not Roam's.
+func (s *seen) way(w *way, sent, got, queued []packets.Packet, which func(packets.Packet) string) {
 	from, to := s.trace.Start, s.trace.End
 	// Packets sent at the very end are still in flight when the schedule ends.
 	within := func(end time.Time) func(packets.Packet) bool {
 		return func(p packets.Packet) bool { return !p.At.Before(from) && p.At.Before(end) }
 	}
 	last := to.Add(-s.cell.rtt - 500*time.Millisecond)
-	var c packets.Counts
-	if s.cell.tcp {
-		c = packets.Segments(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))), floor)
-		// The receiver's list is longer: count only its missing packets.
-		c.Lost = max(0, c.Lost)
-	} else {
-		c = packets.Datagrams(packets.Select(sent, within(last)), packets.Select(got, within(to.Add(2*time.Second))),
-			numberAt)
+	count := func(got []packets.Packet) packets.Counts {
+		if s.cell.tcp {
+			return packets.Segments(packets.Select(sent, within(last)), got, floor)
+		}
+		return packets.Datagrams(packets.Select(sent, within(last)), got, numberAt)
+	}
+	came := packets.Select(got, within(to.Add(2*time.Second)))
+	c := count(came)
+	if len(queued) > 0 {
+		w.ByQueues = c.Lost - count(slices.Concat(came, queued)).Lost
 	}
 	w.Sent, w.Got, w.Bytes, w.Lost, w.Resent, w.Doubled, w.Misorders = c.Sent, c.Got, c.Bytes, c.Lost,
 		c.Resent, c.Doubled, c.Misorders
@@ -149,6 +154,7 @@ func (s *seen) shares(p phase, got []packets.Packet, which func(packets.Packet) 
 // locator changed.
 func (s *seen) signalling(o *outcome) {
 	prefer := ""
+	var changes, handoffs []time.Time
 	for _, e := range packets.Exchanges(s.mn, scene.NID("mn"), scene.NID("cn1")) {
 		if e.Sent.At.Before(s.trace.Start) {
 			prefer = s.preferred(e.Update)
@@ -166,11 +172,50 @@ func (s *seen) signalling(o *outcome) {
 			x.RTTMs = stats.Millis(e.Acks[0].At.Sub(e.Sent.At))
 		}
 		o.Exchanges = append(o.Exchanges, x)
+		if !e.Refresh {
+			changes = append(changes, e.Sent.At)
+		}
 		if now := s.preferred(e.Update); now != prefer {
-			o.Handoffs++
+			handoffs = append(handoffs, e.Sent.At)
 			prefer = now
 		}
 	}
+	o.Handoffs = len(handoffs)
+	o.ChangesOff = offScript(s.trace.Steps, changes, func(scene.Done) bool { return true })
+	o.HandoffsOff = offScript(s.trace.Steps, handoffs, func(d scene.Done) bool {
+		return d.Op == scene.Attach && d.From != ""
+	})
+}
+
+// moves are the steps that change the set of locators.
+var moves = []scene.Op{scene.Attach, scene.Detach, scene.Cut, scene.Swap, scene.Disable, scene.Enable}
+
+// offScript returns how many of the changes at some moments are beyond or short of the script:
+// one after each step of the network that wanted reports, and none after another. A change too
+// many makes up for none that is missing at another step.
+func offScript(steps []scene.Done, at []time.Time, wanted func(scene.Done) bool) (n int) {
+	want, from := 0, time.Time{}
+	until := func(to time.Time) {
+		got := 0
+		for _, t := range at {
+			if !t.Before(from) && (to.IsZero() || t.Before(to)) {
+				got++
+			}
+		}
+		n += max(got-want, want-got)
+	}
+	for _, d := range steps {
+		if !slices.Contains(moves, d.Op) {
+			continue
+		}
+		until(d.At)
+		want, from = 0, d.At
+		if wanted(d) {
+			want = 1
+		}
+	}
+	until(time.Time{})
+	return n
 }
 
 // preferred names the links with the least preference value, which the correspondent must

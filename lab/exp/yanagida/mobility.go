@@ -52,7 +52,7 @@ func mobilityMetrics(r *result.Result, p exp.Params, all map[string]*outcome, tc
 	o := all["roam"]
 	common(r, o, all["static"], tcp)
 	r.Set("handoffs", float64(o.HandoffsMeant))
-	r.Set("handoffs_unscripted", math.Abs(float64(o.Handoffs-o.HandoffsMeant)))
+	r.Set("handoffs_unscripted", float64(o.HandoffsOff))
 	r.Set("plain_delivered_away_bytes", float64(all["plain"].Away))
 	r.Set("plain_away_s", all["plain"].AwayS)
 	if l := all["linger"]; l != nil {
@@ -116,10 +116,13 @@ func common(r *result.Result, o, static *outcome, tcp bool) {
 		worst(r, "misorder_pct", percent(w.Misorders, w.Got))
 		if tcp {
 			worst(r, "resent_pct", percent(w.Resent, w.Bytes))
-			add(r, "lost_bytes", w.Lost)
+			add(r, "lost_bytes", w.Lost-w.ByQueues)
+			add(r, "lost_bytes_emulator", w.ByQueues)
 		} else {
-			worst(r, "loss_pct", percent(max(w.Lost, w.AppLost), w.Sent))
-			add(r, "lost", max(w.Lost, w.AppLost))
+			loss := w.loss("iperf3 " + way)
+			r.AddLoss(loss)
+			worst(r, "loss_pct", percent(loss.Lost, w.Sent))
+			add(r, "lost", loss.Roam())
 			add(r, "sent", w.Sent)
 		}
 	}
@@ -138,7 +141,7 @@ func inner(v []float64) []float64 {
 // signals sets the metrics of Locator Updates and their effects.
 func signals(r *result.Result, o *outcome) {
 	changes, messages, refreshes, early := o.updates()
-	worst(r, "lu_exchanges_off", math.Abs(float64(changes-o.Changes)))
+	worst(r, "lu_exchanges_off", float64(o.ChangesOff))
 	if changes > 0 {
 		worst(r, "lu_messages_per_change", float64(messages)/float64(changes))
 	}
@@ -190,8 +193,12 @@ func mip6(r *result.Result) {
 	}
 }
 
-// worst keeps the greatest of a metric's values.
+// worst keeps the greatest of a metric's values; if one of them is not finite, the metric stays
+// not measured.
 func worst(r *result.Result, metric string, v float64) {
+	if _, missed := r.Unmeasured[metric]; missed {
+		return
+	}
 	if old, ok := r.Metrics[metric]; !ok || v > old || math.IsNaN(v) {
 		r.Set(metric, v)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"roam/lab/result"
 	"roam/lab/stats"
 )
 
@@ -22,6 +23,8 @@ type outcome struct {
 	Changes       int // of the set, by the schedule
 	Handoffs      int // changes of the preferred locator
 	HandoffsMeant int
+	ChangesOff    int // changes of the set beyond or short of one after each step
+	HandoffsOff   int // changes of the preferred locator beyond or short of the script's
 	NewLocators   int // first uses of a link
 	BeforeLU      []early
 	BeforeAck     int // of NewLocators: data left before the acknowledgement arrived
@@ -46,11 +49,13 @@ type way struct {
 	Sent, Got  int
 	Bytes      int
 	Lost       int // packets of UDP, bytes of TCP
+	ByQueues   int // the part of Lost for which the emulator had no room
 	Resent     int // bytes of TCP
 	Doubled    int
 	Misorders  int
 	AppLost    int // as iperf3 reports it, UDP
 	AppSent    int
+	Overflows  int       // datagrams that full buffers of the receiving host dropped
 	LongGapsMs []float64 // between arrivals, over 50 ms
 	WindowsMs  []float64 // longest gap of each window of the pass
 	Buckets    map[string][]float64
@@ -83,6 +88,13 @@ type early struct {
 }
 
 func (o *outcome) ways() [2]*way { return [2]*way{&o.Out, &o.In} }
+
+// loss says whose the lost datagrams are. Of those that arrived at the host and not at iperf3,
+// its sockets own as many as full buffers dropped.
+func (w *way) loss(what string) result.Loss {
+	return result.Loss{What: what, Sent: w.Sent, Lost: max(w.Lost, w.AppLost), Emulator: w.ByQueues,
+		Sockets: min(w.Overflows, max(0, w.AppLost-w.Lost))}
+}
 
 // updates counts the exchanges that announce a change, and their messages.
 func (o *outcome) updates() (changes, messages, refreshes, early int) {

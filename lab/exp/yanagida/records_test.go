@@ -201,6 +201,13 @@ func (x *script) lose(inward bool, at time.Duration) {
 	*got = slices.Delete(*got, i, i+1)
 }
 
+// spill lets the emulator have no room for a packet.
+func (x *script) spill(inward bool, at time.Duration) {
+	_, got := x.ends(inward)
+	x.s.queued = append(x.s.queued, (*got)[find(*got, inward, number(at))])
+	x.lose(inward, at)
+}
+
 // hold lets the arrivals within a span come together at its end.
 func (x *script) hold(inward bool, from, length time.Duration) {
 	_, got := x.ends(inward)

@@ -3,7 +3,9 @@ package udpflow
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -11,11 +13,16 @@ import (
 	"time"
 )
 
-// Sizes of the records in the two files, in bytes; all integers big-endian.
+// Sizes of the records in the three files, in bytes; all integers big-endian.
 const (
 	sentSize = 8 + 8 + 1 // number, time, 1 if the kernel refused it
 	gotSize  = 8 + 8 + 8 // number, time of sending, time of arrival
+	dropSize = 8 + 8     // arrivals before, datagrams that the socket had dropped by then
 )
+
+// dropsEnd in place of the arrivals marks the last record of drops, whose count is that of the
+// whole flow.
+const dropsEnd = ^uint64(0)
 
 // Got is one datagram as it arrived. Times are nanoseconds of Unix time.
 type Got struct {
@@ -34,6 +41,7 @@ type Flow struct {
 	Sent   []Sent // by number
 	Got    []Got  // in the order of arrival
 	copies []int  // how often each of Sent was read
+	socket map[uint64]bool
 }
 
 // New makes a flow of sent and received datagrams.
@@ -48,7 +56,7 @@ func New(sent []Sent, got []Got) *Flow {
 }
 
 // Load reads one direction: the sender's log and the receiver's, each named as in --out of
-// that end.
+// that end. A receiver without a list of drops has dropped nothing.
 func Load(sender, receiver string) (*Flow, error) {
 	tx, err := os.ReadFile(sender + ".tx")
 	if err != nil {
@@ -58,7 +66,13 @@ func Load(sender, receiver string) (*Flow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read log of receiver: %w", err)
 	}
-	return decode(tx, rx), nil
+	drops, err := os.ReadFile(receiver + ".drops")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read drops of receiver: %w", err)
+	}
+	f := decode(tx, rx)
+	f.own(drops)
+	return f, nil
 }
 
 // decode drops an incomplete record at the end of a file, left by a killed writer.

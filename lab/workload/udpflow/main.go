@@ -23,7 +23,7 @@ import (
 //	--rate N           datagrams per second to send (the waiting end begins
 //	                   when the first datagram came); 0 sends a few to open the flow
 //	--size N           bytes of payload
-//	--out PATH         writes PATH.tx and PATH.rx
+//	--out PATH         writes PATH.tx, PATH.rx and PATH.drops
 //
 // The line "stop" on standard input ends the sending but not the receiving.
 // Every 100 ms it prints "sent received failed" counts on one line. At the end
@@ -41,7 +41,7 @@ func Main(args []string) error {
 	if (*from == "") == (*to == "") || *out == "" || *size < MinSize || *size > 1400 || *rate < 0 {
 		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to 1400 and a rate", MinSize)
 	}
-	e := &end{rate: *rate, size: *size, first: make(chan struct{})}
+	e := &end{rate: *rate, size: *size, first: make(chan struct{}), full: RcvbufErrors()}
 	var err error
 	if *from != "" {
 		e.conn, err = listen(*from)
@@ -66,7 +66,12 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 		return err
 	}
 	defer rf.Close()
-	e.tx, e.rx = tx, rx
+	df, lost, err := create(out + ".drops")
+	if err != nil {
+		return err
+	}
+	defer df.Close()
+	e.tx, e.rx, e.lost = tx, rx, lost
 	stop, quit := agent.Commands(in)
 	var wg sync.WaitGroup
 	wg.Go(e.receive)
@@ -87,11 +92,12 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	agent.Status(status, quit, func() string {
 		return fmt.Sprintf("%d %d %d", e.sent.Load(), e.got.Load(), e.failed.Load())
 	})
-	dropped := e.drops()
+	dropped := bufferDrops(e.drops(), RcvbufErrors()-e.full)
 	_ = e.conn.Close()
 	wg.Wait()
+	e.writeDrop(dropsEnd, dropped)
 	fmt.Fprintf(status, "rcvbuf_errors %d\n", dropped)
-	return errors.Join(e.tx.Flush(), e.rx.Flush())
+	return errors.Join(e.tx.Flush(), e.rx.Flush(), e.lost.Flush())
 }
 
 // open sends a datagram every agent.StatusEvery until the other end answers, so that the
@@ -112,6 +118,11 @@ func (e *end) open(stop <-chan struct{}) {
 		}
 	}
 }
+
+// bufferDrops are the drops of a socket that are its buffer's. The socket also counts datagrams
+// with a wrong checksum, which may be the fault of what is under test; the namespace counts
+// full buffers alone, but of every socket.
+func bufferDrops(socket, namespace uint64) uint64 { return min(socket, namespace) }
 
 // RcvbufErrors returns how many datagrams the receive buffers of this network
 // namespace have refused (Udp6RcvbufErrors).

@@ -42,7 +42,9 @@ type end struct {
 	size int
 
 	sent, got, failed atomic.Uint64
-	tx, rx            *bufio.Writer
+	tx, rx, lost      *bufio.Writer
+	dropped           uint32        // by the socket, as the last arrival said
+	full              uint64        // datagrams that full buffers of the namespace had dropped before
 	first             chan struct{} // closed when the first datagram has arrived
 	once              sync.Once
 }
@@ -73,8 +75,8 @@ func dial(address string) (*net.UDPConn, error) {
 	return c, prepare(c)
 }
 
-// prepare requests the kernel's time stamps, which do not depend on our scheduling, and a
-// large buffer.
+// prepare requests the kernel's time stamps, which do not depend on our scheduling, its count
+// of datagrams that the socket dropped, and a large buffer.
 func prepare(c *net.UDPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -82,8 +84,10 @@ func prepare(c *net.UDPConn) error {
 	}
 	var set error
 	err = raw.Control(func(fd uintptr) {
-		if set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); set != nil {
-			return
+		for _, option := range []int{unix.SO_TIMESTAMPNS, unix.SO_RXQ_OVFL} {
+			if set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, 1); set != nil {
+				return
+			}
 		}
 		if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, rcvBuf) != nil {
 			set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, rcvBuf)
@@ -118,6 +122,7 @@ func (e *end) receive() {
 			e.peer.Store(from)
 		}
 		e.once.Do(func() { close(e.first) })
+		e.noteDrop(dropped(oob[:on]))
 		e.got.Add(1)
 		copy(rec[:16], buf[4:20])
 		binary.BigEndian.PutUint64(rec[16:], uint64(at))
