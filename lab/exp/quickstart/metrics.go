@@ -168,13 +168,13 @@ func (t *trace) softMetrics(r *result.Result) {
 		if h.hard {
 			continue
 		}
-		ra = max(ra, since(h.advert, h.usable))
+		ra = max(ra, since(h.advert, h.opinion.usable))
 		data = max(data, since(h.advert, h.carried))
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
 	}
 	r.Set("tcp_soft_gap_ms", tcpGap)
 	r.Set("udp_soft_gap_ms", udpGap)
-	r.Set("ra_to_locator_ms", ra)
+	r.Set("daemon_ra_to_locator_ms", ra)
 	r.Set("ra_to_data_ms", data)
 }
 
@@ -209,13 +209,13 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 		if !h.hard {
 			continue
 		}
-		if h.usable.IsZero() {
-			why := "the daemon reported no locator on the new link"
+		if h.advert.IsZero() {
+			why := "no Router Advertisement came on the new link"
 			r.Miss("hard_first_ms", why)
 			r.Miss("hard_full_rate_ms", why)
 			return
 		}
-		from := h.usable
+		from := h.advert
 		if h.cut.After(from) {
 			from = h.cut
 		}
@@ -239,7 +239,8 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 			_, gap := read.LongestGap(from, h.end)
 			r.Set("hard_tcp_gap_"+way+"_ms", stats.Millis(gap))
 		}
-		r.Set("hard_away_ms", stats.Millis(h.usable.Sub(h.cut)))
+		r.Set("hard_away_ms", stats.Millis(from.Sub(h.cut)))
+		r.Set("daemon_hard_away_ms", since(h.cut, h.opinion.usable))
 		r.Set("hard_ra_to_data_ms", since(h.advert, h.carried))
 		r.Set("hard_lost", float64(h.lost))
 	}
