@@ -35,9 +35,9 @@ type handoff struct {
 	cut      time.Time // carrier of the old link lost
 	end      time.Time // next step
 	opinion  opinion
-	lost     int       // datagrams of the probe, both ways
-	udpGapMs float64   // longest of both ways, above the static control
-	tcpGapMs float64   // likewise; of the hard handoff, up to the next step
+	lost     int     // datagrams of the probe, both ways
+	udpGapMs float64 // longest of both ways, above the static control
+	tcpGapMs float64 // likewise; of the hard handoff, up to the next step
 }
 
 // opinion is what the mobile host's daemon says of a handoff. No claim judges it.
