@@ -37,8 +37,8 @@ type outcome struct {
 	// schedule.
 	UDPGapMs, TCPGapMs float64
 	LeadGapMs          float64
-	Handoffs, Changes  int     // done, as the daemon tells; meant
-	Failed             int     // updates without acknowledgement, sessions that became plain or dead
+	Changes            int // handoffs meant
+	Daemon             opinion
 	Resume             resumed // of the cell outage
 	Tail               int     // datagrams that arrived in the last second, of Expected
 	Expected           int
@@ -47,11 +47,19 @@ type outcome struct {
 	X, Out, In         []float64 // arrivals per second of the UDP probe
 }
 
-// resumed is the time of the first data after a locator became usable.
+// opinion is what the mobile host's daemon says. No claim judges it.
+type opinion struct {
+	Handoffs          int     // done
+	Failed            int     // updates without acknowledgement, sessions that became plain or dead
+	ReturnToLocatorMs float64 // of the cell outage
+}
+
+// resumed is the time of the first data after the first advertisement of the network that is
+// back.
 type resumed struct {
 	Known                        bool
 	UDPOut, UDPIn, TCPOut, TCPIn float64 // ms
-	ReturnToLocatorMs, OutageS   float64
+	ReturnToAdvertMs, OutageS    float64
 }
 
 type mark struct {
