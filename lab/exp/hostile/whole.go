@@ -63,7 +63,7 @@ func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n ne
 	end := entered.Add(env.Params.Seconds("inside_s"))
 	answer := func() bool { return o.look(ctx, s, entered) && o.lookWhole(ctx, s) && o.answered(n) }
 	o.await(ctx, end, answer)
-	before, err := counters(ctx, s.Core)
+	before, err := s.Core.Counters(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n ne
 	if err != nil {
 		return err
 	}
-	after, err := counters(ctx, s.Core)
+	after, err := s.Core.Counters(ctx)
 	if err != nil {
 		return err
 	}
