@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -103,7 +104,11 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 	}
 	links := s.WatchLosses(udpPort)
 	w.Open()
-	l, err := startLoad(ctx, env, s)
+	dir := filepath.Join(env.Dir, c.name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	l, err := startLoad(ctx, env, s, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +133,14 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 }
 
 // startLoad starts the probes and waits until each delivers data.
-func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene) (l *load, err error) {
+func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene, dir string) (l *load, err error) {
 	l = &load{}
 	defer func() {
 		if err != nil {
 			l.kill()
 		}
 	}()
-	p, dir, cn, mn := env.Params, env.Dir, s.Peer(0).Host, s.Mobile().Host
+	p, cn, mn := env.Params, s.Peer(0).Host, s.Mobile().Host
 	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: udpPort,
 		Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
 		return l, err
