@@ -28,9 +28,9 @@ type records struct {
 	routes    string                // afterwards
 	died      map[string]error
 	drops     map[string]uint64
-	peers     int
-	overflows int           // datagrams that the probe's sockets dropped
-	spilled   *scene.Losses // and the emulator
+	acks      map[string]int // of the correspondents
+	overflows int            // datagrams that the probe's sockets dropped
+	spilled   *scene.Losses  // and the emulator
 	lateCut   time.Duration
 	behind    time.Duration // of the lab's schedule
 	came      uint64        // packets to a network after its cut
@@ -57,7 +57,7 @@ func healthy(t testing.TB, set ...string) *records {
 		t: t, p: p, length: pl.Length, says: 90 * time.Millisecond,
 		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
 		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{},
-		drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
+		drops: map[string]uint64{"cut": 12, "queue": 0}, acks: map[string]int{"cn1": 12, "cn2": 1},
 	}
 }
 
@@ -83,7 +83,7 @@ func softStep(p exp.Params, n int) time.Duration {
 // pass makes the records of one pass.
 func (x *records) pass(control bool) *trace {
 	pl := plan(x.p, control)
-	tr := &trace{plan: pl, established: x.peers, Trace: &scene.Trace{
+	tr := &trace{plan: pl, acks: x.acks, established: 1, Trace: &scene.Trace{
 		Start: exptest.Origin, End: exptest.At(pl.Length), Drops: x.drops,
 	}}
 	n := 0
@@ -256,7 +256,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add("dead "+s, func(x *records) { x.died[s] = died }, red...)
 	}
 	add("UDP probe dead at the end", func(x *records) { x.in = lose(x.length-600*ms, x.length) }, "sessions", "soft-loss")
-	add("plain IPv6 with one peer", func(x *records) { x.peers = 1 }, "roam")
+	add("plain IPv6 with one peer", func(x *records) { x.acks["cn2"] = 0 }, "roam")
 	add("one lost out", func(x *records) { x.out = one(lost + 100*ms) }, "soft-loss")
 	add("one lost in", func(x *records) { x.in = one(lost + 100*ms) }, "soft-loss")
 	add("one lost in the beginning", func(x *records) { x.out = one(0) }, "soft-loss")

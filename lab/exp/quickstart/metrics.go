@@ -30,7 +30,8 @@ func (t *trace) metrics(env *exp.Env) {
 		}
 	}
 	r.Set("emulator_drops", drops)
-	r.Set("sessions_established", float64(t.established))
+	r.Set("ilnp_correspondents", float64(t.ilnp()))
+	r.Set("daemon_sessions_established", float64(t.established))
 	r.SetBool("routes_unchanged", len(t.routeDiff) == 0)
 	for _, d := range t.routeDiff {
 		r.Mark(result.Event{T: t.Rel(t.End), Arm: "routes", Kind: "route", Label: d})
@@ -57,6 +58,17 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("duality_share_error_points", worst)
 	r.Set("duality_change_ms", took)
+}
+
+// ilnp counts the correspondents that acknowledged a Locator Update: with them the host has
+// sessions of ILNP.
+func (t *trace) ilnp() (n int) {
+	for _, acks := range t.acks {
+		if acks > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // inEffect returns when the links of a phase, and no others, had come into use both ways: the
