@@ -24,3 +24,27 @@ func TestMoves(t *testing.T) {
 		}
 	}
 }
+
+// A control message is ICMPv6 with a nonce, as it is or in UDP from a port to the same one.
+func TestControl(t *testing.T) {
+	in := []byte{ICMPv6, 0, 0x8b, 4, 1, 2, 3, 4, 128, 0, 0, 0}
+	other := append([]byte(nil), in...)
+	other[2] = 0x04
+	for name, c := range map[string]struct {
+		p       Packet
+		udp, ok bool
+	}{
+		"with a nonce":          {Packet{Proto: ICMPv6, Nonce: true, Data: in[8:]}, false, true},
+		"without one":           {Packet{Proto: ICMPv6, Data: in[8:]}, false, false},
+		"in UDP":                {Packet{Proto: UDP, SrcPort: 7, DstPort: 7, Data: in}, true, true},
+		"of two ports":          {Packet{Proto: UDP, SrcPort: 7, DstPort: 8, Data: in}, false, false},
+		"cut":                   {Packet{Proto: UDP, SrcPort: 7, DstPort: 7, Data: in[:11]}, false, false},
+		"without one in UDP":    {Packet{Proto: UDP, SrcPort: 7, DstPort: 7, Data: other}, false, false},
+		"TCP of the same ports": {Packet{Proto: TCP, SrcPort: 7, DstPort: 7, Data: in}, false, false},
+	} {
+		inner, udp, ok := c.p.Control()
+		if udp != c.udp || ok != c.ok || ok && (inner.Proto != ICMPv6 || len(inner.Data) != 4 || inner.Data[0] != 128) {
+			t.Errorf("%s: %v, %v, %+v", name, udp, ok, inner)
+		}
+	}
+}
