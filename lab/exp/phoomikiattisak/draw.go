@@ -31,7 +31,7 @@ func (m *matrix) draw() {
 // cellsOf iterates over scenarios, kinds and variants in order.
 func (m *matrix) cellsOf(do func(name string, list []outcome)) {
 	for _, s := range m.scenarios {
-		for _, k := range m.kinds {
+		for _, k := range m.kindsOf(s) {
 			for _, v := range m.variants {
 				list := m.pick(func(o outcome) bool { return o.Scenario == s && o.Kind == k && o.Variant == v })
 				do(strings.ToUpper(s)+" "+k+" "+v, list)
