@@ -64,6 +64,9 @@ func (t *trace) handoffs() []handoff {
 			cut:    s.At,
 			end:    t.End,
 		}
+		if s.Settled { // the old link goes when the new one has a locator
+			h.cut = s.Over
+		}
 		for _, later := range t.Steps[i+1:] {
 			if later.Op == scene.Detach && later.Link == s.From {
 				h.cut = later.At

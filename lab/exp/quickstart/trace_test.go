@@ -110,6 +110,15 @@ func TestHandoffCosts(t *testing.T) {
 	}
 }
 
+// A cut that waits for the locator is where the step ends.
+func TestSettledCut(t *testing.T) {
+	tr := synthetic()
+	tr.Steps[3].Settled, tr.Steps[3].Over = true, after(11*time.Second+7*time.Millisecond)
+	if h := tr.handoffs()[1]; !h.cut.Equal(tr.Steps[3].Over) {
+		t.Errorf("cut at %v", h.cut.Sub(origin))
+	}
+}
+
 func TestFullRate(t *testing.T) {
 	tr := synthetic()
 	at, ok := fullRate(tr.traffic.flowUp, after(11*time.Second), 1000)
