@@ -198,3 +198,21 @@ func (p *Packet) upper(b []byte, left int) bool {
 	p.Payload, p.Data = left-head, b[min(head, len(b)):]
 	return p.Payload >= 0
 }
+
+// Control returns the control message in a packet: ICMPv6 with a nonce, in the form of the RFCs
+// or in UDP, as package wire/ilnp describes it. ok is false of other packets.
+func (p Packet) Control() (inner Packet, udp, ok bool) {
+	if p.Proto == ICMPv6 {
+		return p, false, p.Nonce
+	}
+	b := p.Data
+	if p.Proto != UDP || p.SrcPort != p.DstPort || len(b) < 8 || b[0] != ICMPv6 {
+		return p, false, false
+	}
+	n := 8 * (int(b[1]) + 1)
+	if len(b) < n+4 || !hasNonce(b[2:n]) {
+		return p, false, false
+	}
+	p.Proto, p.Nonce, p.SrcPort, p.DstPort, p.Payload, p.Data = ICMPv6, true, 0, 0, 0, b[n:]
+	return p, true, true
+}

@@ -37,7 +37,8 @@ func TestStallsOfTheDaemonExcuseNothing(t *testing.T) {
 		}
 	}
 	s := StallMonitor{Processes: map[Owner]Processes{OwnerEmulator: {10, 2}, OwnerRoam: {30, 4}}}
-	if q := s.Queued(); q != "Roam's daemon ran for 30 ms and waited for 4 ms; the emulator ran for 10 ms and waited for 2 ms" {
+	want := "Roam's daemon ran for 30 ms and waited for 4 ms; the emulator ran for 10 ms and waited for 2 ms"
+	if q := s.Queued(); q != want {
 		t.Error(q)
 	}
 }

@@ -2,6 +2,7 @@ package scene
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,5 +182,19 @@ func TestCutsAndSwaps(t *testing.T) {
 	}
 	if l, d := tr.Late(), tr.StillCame(); l != 70*time.Millisecond || d != 430*time.Millisecond {
 		t.Errorf("late by %v, still came for %v", l, d)
+	}
+}
+
+// Each correspondent has a counter of its own, and only acknowledgements with a nonce count.
+func TestAckRules(t *testing.T) {
+	rules := ackRules([]string{"cn1", "cn2"})
+	for _, want := range []string{
+		"counter acks_cn1 {}", "counter acks_cn2 {}",
+		`iifname "cn1" icmpv6 type 156 exthdr dst exists @th,40,8 2 counter name acks_cn1`,
+		`iifname "cn2" icmpv6 type 156 exthdr dst exists @th,40,8 2 counter name acks_cn2`,
+	} {
+		if !strings.Contains(rules, want) {
+			t.Errorf("no %q in\n%s", want, rules)
+		}
 	}
 }

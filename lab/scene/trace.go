@@ -88,6 +88,29 @@ func (t *Trace) Behind() (worst time.Duration) {
 	return worst
 }
 
+// Advertised returns when the first Router Advertisement reached the mobile host on a link at
+// or after a moment. From then on the network can be used, whatever the daemon says.
+func (t *Trace) Advertised(link string, from time.Time) (time.Time, bool) {
+	for _, a := range t.Adverts {
+		if a.Link == link && !a.At.Before(from) {
+			return a.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Moved reports whether a link carried at least nine tenths of the bytes each way in the last
+// interval between two samples before a moment.
+func (t *Trace) Moved(link string, before time.Time) bool {
+	for i := len(t.Samples) - 1; i > 0; i-- {
+		if b := t.Samples[i]; !b.At.After(before) {
+			a := t.Samples[i-1]
+			return shares(a.Out, b.Out)[link] >= 90 && shares(a.In, b.In)[link] >= 90
+		}
+	}
+	return false
+}
+
 // StillCame returns for how long after the loss of a link packets to the mobile host still
 // took the way to its network, at most and to the interval of two samples.
 func (t *Trace) StillCame() (worst time.Duration) {

@@ -52,7 +52,7 @@ func TestBothEndsMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := env.Result.Metrics
-	if m["both_alive"] != 1 || m["both_handoffs_done"] < 2 || m["both_failures"] != 0 {
+	if m["both_alive"] != 1 || m["both_daemon_handoffs_done"] < 2 || m["both_daemon_failures"] != 0 {
 		t.Errorf("%v", m)
 	}
 	t.Logf("lost %g of %g, gap of TCP %.0f ms", m["both_lost"], m["both_sent"], m["both_gap_tcp_ms"])

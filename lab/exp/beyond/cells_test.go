@@ -87,7 +87,7 @@ func reads(origin time.Time, length, from, to time.Duration) (s tcpflow.Stream) 
 	return s
 }
 
-func TestOutageIsJudgedFromTheLocator(t *testing.T) {
+func TestOutageIsJudgedFromTheAdvertisement(t *testing.T) {
 	p := exptest.Params(t, Experiment.Params, "quick")
 	c := outageCell(p)
 	c.name = "outage"
@@ -95,8 +95,9 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	cut, back := c.plan.Steps[0].At, c.plan.Steps[1].At
 	usable := back + 20*time.Millisecond
 	tr := &scene.Trace{Start: start, End: start.Add(c.plan.Length), Drops: map[string]uint64{},
+		Adverts: []scene.Advert{{At: start.Add(usable), Link: "net1"}},
 		Events: map[string][]node.Event{"mn": {
-			{Time: start.Add(usable), Kind: "locator-added", To: []node.LinkLocator{{Link: "net1"}}},
+			{Time: start.Add(usable + 50*time.Millisecond), Kind: "locator-added", To: []node.LinkLocator{{Link: "net1"}}},
 		}}}
 	for _, s := range c.plan.Steps {
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: start.Add(s.At)})
@@ -121,9 +122,10 @@ func TestOutageIsJudgedFromTheLocator(t *testing.T) {
 	near("outage_resume_udp_in_ms", 30)
 	near("outage_resume_out_ms", 400)
 	near("outage_resume_in_ms", 700)
-	near("outage_return_to_locator_ms", 20)
+	near("outage_return_to_advert_ms", 20)
+	near("outage_daemon_return_to_locator_ms", 70)
 	near("outage_length_s", p.Float("outage_s"))
-	// What comes before the daemon has told of its locator is not early.
+	// What comes before the advertisement is not early.
 	l.up = flow(start, c.plan.Length, cut, back+5*time.Millisecond)
 	o = outcome{Cell: "outage", Alive: true}
 	o.judge(c, tr, l, p)
@@ -223,9 +225,9 @@ func TestOutcomeIsCounted(t *testing.T) {
 			reads: [2]tcpflow.Stream{quiet(c.tcp[0][0], c.tcp[0][1]), quiet(c.tcp[1][0], c.tcp[1][1])}}
 		o := outcome{Cell: "x"}
 		o.judge(cell{}, tr, l, p)
-		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 || o.Handoffs != 2 || o.Failed != 4 || len(o.Marks) != 2 {
+		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 || o.Daemon.Handoffs != 2 || o.Daemon.Failed != 4 || len(o.Marks) != 2 {
 			t.Errorf("sent %d, doubled %d, misordered %d, handoffs %d, failed %d, marks %v", o.Sent, o.Doubled, o.Misordered,
-				o.Handoffs, o.Failed, o.Marks)
+				o.Daemon.Handoffs, o.Daemon.Failed, o.Marks)
 		}
 		if near := func(a, b float64) bool { return a > b-1.5 && a < b+1.5 }; !near(o.LeadGapMs, c.lead) ||
 			!near(o.UDPGapMs, c.udpG) || !near(o.TCPGapMs, c.tcpG) {

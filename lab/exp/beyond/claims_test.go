@@ -19,19 +19,21 @@ type fault struct {
 	out, in  func(*exptest.Datagram) // of the UDP probe
 	up, down func(time.Duration) bool
 	died     error
-	queued   []uint64 // numbers that the emulator had no room for, from the mobile host
-	mbps     float64  // of each pair but the first, over both paths; alone it is 100
+	queued   []uint64      // numbers that the emulator had no room for, from the mobile host
+	says     time.Duration // from the advertisement to the locator, as the daemon says
+	unheard  bool          // no advertisement comes after the outage
+	mbps     float64       // of each pair but the first, over both paths; alone it is 100
 }
 
 // short are parameters with which a cell lasts seconds.
 var short = []string{"cells=delay,rate,loss,both,many,storm,outage,oneway", "loss_s=3", "both_handoffs=2",
 	"many_handoffs=2", "storm_s=1", "outage_s=2", "oneway_s=2", "pairs=3"}
 
-// The locator after the outage, and the first data after it: within the bounds by little.
+// The advertisement after the outage, and the first data after it: within the bounds by little.
 const (
-	locatorAfter = 20 * time.Millisecond
-	firstOut     = 1010 * time.Millisecond
-	firstIn      = 1030 * time.Millisecond
+	advertAfter = 20 * time.Millisecond
+	firstOut    = 1010 * time.Millisecond
+	firstIn     = 1030 * time.Millisecond
 )
 
 // measured extracts the outcome of a cell from its records.
@@ -56,8 +58,12 @@ func measured(t testing.TB, p exp.Params, name string, f fault) *outcome {
 	for _, s := range c.plan.Steps {
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At)})
 		if name == "outage" && s.Op == scene.Attach {
-			usable := s.At + locatorAfter
-			tr.Events["mn"] = []node.Event{{Time: exptest.At(usable), Kind: "locator-added",
+			usable := s.At + advertAfter
+			tr.Adverts = []scene.Advert{{At: exptest.At(lead - time.Second), Link: "net1"}}
+			if !f.unheard {
+				tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(usable), Link: "net1"})
+			}
+			tr.Events["mn"] = []node.Event{{Time: exptest.At(usable + f.says), Kind: "locator-added",
 				To: []node.LinkLocator{{Link: "net1"}}}}
 			away = [2]func(time.Duration) bool{exptest.Within(lead, usable+firstOut), exptest.Within(lead, usable+firstIn)}
 		}
@@ -156,12 +162,16 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add("TCP out pauses", name, fault{up: gap}, []string{name + "-no-gap"}, nil)
 		add("TCP in pauses", name, fault{down: gap}, []string{name + "-no-gap"}, nil)
 	}
-	usable := lead + p.Seconds("outage_s") + locatorAfter
+	usable := lead + p.Seconds("outage_s") + advertAfter
 	late := func(by time.Duration) (func(*exptest.Datagram), func(time.Duration) bool) {
 		gap := exptest.Within(usable, usable+by)
 		return func(d *exptest.Datagram) { d.Lost = d.Lost || gap(d.At) }, gap
 	}
 	udp, tcp := late(1025 * ms)
+	add("the daemon says its locator late", "outage", fault{says: time.Second}, nil, nil)
+	add("UDP out resumes late, as the daemon's locator", "outage", fault{says: time.Second, out: udp},
+		[]string{"outage-resume-out"}, nil)
+	add("no advertisement comes", "outage", fault{unheard: true}, nil, []string{"outage-resume-out", "outage-resume-in"})
 	add("UDP out resumes late", "outage", fault{out: udp}, []string{"outage-resume-out"}, nil)
 	add("TCP out resumes late", "outage", fault{up: tcp}, []string{"outage-resume-out"}, nil)
 	udp, tcp = late(1045 * ms)

@@ -8,10 +8,12 @@ package beyond
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"roam/lab/exp"
 	"roam/lab/result"
@@ -37,6 +39,9 @@ func tools() map[string]string {
 // cellNames are all cells in their order, the most informative figure first.
 var cellNames = []string{"delay", "rate", "loss", "both", "many", "storm", "outage", "oneway"}
 
+// untimed are the cells without a claim about a time, which are measured at the same time.
+var untimed = []string{"loss", "oneway"}
+
 // run measures the cells that the parameters name.
 func run(ctx context.Context, env *exp.Env) error {
 	chosen, err := choose(env.Params.Text("cells"))
@@ -47,14 +52,32 @@ func run(ctx context.Context, env *exp.Env) error {
 		return err
 	}
 	env.View.Cells(len(chosen))
-	var all []*outcome
-	for _, name := range chosen {
-		o, err := exp.Cell(env, name, func(w *exp.Window) (*outcome, error) { return measureCell(ctx, env, w, name) })
-		if err != nil {
-			return err
+	all, errs := make([]*outcome, len(chosen)), make([]error, len(chosen))
+	measure := func(i int) {
+		all[i], errs[i] = exp.Cell(env, chosen[i], func(w *exp.Window) (*outcome, error) {
+			return measureCell(ctx, env, w, chosen[i])
+		})
+	}
+	for i, name := range chosen {
+		if slices.Contains(untimed, name) {
+			continue
 		}
+		if measure(i); errs[i] != nil {
+			return errs[i]
+		}
+	}
+	var together sync.WaitGroup
+	for i, name := range chosen {
+		if slices.Contains(untimed, name) {
+			together.Go(func() { measure(i) })
+		}
+	}
+	together.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, o := range all {
 		o.metrics(env.Result)
-		all = append(all, o)
 	}
 	draw(env.Result, all)
 	return nil

@@ -38,16 +38,7 @@ func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 	o.Owned = owners.Account("cell "+c.name, l.up, l.down, [2]time.Time{t.Start, t.End.Add(-time.Second)})
 	o.Expected = 2 * p.Int("udp_rate")
 	o.gaps(t, l, flows)
-	for _, e := range t.Events["mn"] {
-		switch e.Kind {
-		case "handoff-done":
-			if len(e.To) > 0 && !e.Time.Before(t.Start) {
-				o.Handoffs++
-			}
-		case "update-failed", "session-fell-back", "peer-dead", "session-replaced":
-			o.Failed++
-		}
-	}
+	o.Daemon.hear(t.Events["mn"], t.Start)
 	for _, d := range t.Steps {
 		if d.Name != "" {
 			o.Marks = append(o.Marks, mark{t.Rel(d.At), d.Name})
@@ -58,6 +49,20 @@ func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 	}
 	o.X, o.Out = l.up.Rate(t.Start, t.End, 100*time.Millisecond)
 	_, o.In = l.down.Rate(t.Start, t.End, 100*time.Millisecond)
+}
+
+// hear counts the events of the mobile host's daemon.
+func (d *opinion) hear(events []node.Event, start time.Time) {
+	for _, e := range events {
+		switch e.Kind {
+		case "handoff-done":
+			if len(e.To) > 0 && !e.Time.Before(start) {
+				d.Handoffs++
+			}
+		case "update-failed", "session-fell-back", "peer-dead", "session-replaced":
+			d.Failed++
+		}
+	}
 }
 
 // gaps takes the longest gap after the lead, above the longest within it.
@@ -75,19 +80,22 @@ func (o *outcome) gaps(t *scene.Trace, l *load, flows []*udpflow.Flow) {
 	o.UDPGapMs, o.TCPGapMs = max(0, udp-o.LeadGapMs), max(0, tcp-o.LeadGapMs)
 }
 
-// resume finds the first data after the outage.
+// resume finds the first data after the outage, from the network's first advertisement on.
 func (o *outcome) resume(t *scene.Trace, l *load) {
 	i := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Attach })
 	cut := slices.IndexFunc(t.Steps, func(d scene.Done) bool { return d.Op == scene.Cut })
 	back := t.Steps[i].At
-	usable, ok := node.Added(t.Events["mn"], "net1", back)
+	if at, ok := node.Added(t.Events["mn"], "net1", back); ok {
+		o.Daemon.ReturnToLocatorMs = stats.Millis(at.Sub(back))
+	}
+	usable, ok := t.Advertised("net1", back)
 	if !ok {
 		return
 	}
 	o.Resume = resumed{
-		Known:             true,
-		ReturnToLocatorMs: stats.Millis(usable.Sub(back)),
-		OutageS:           back.Sub(t.Steps[cut].At).Seconds(),
+		Known:            true,
+		ReturnToAdvertMs: stats.Millis(usable.Sub(back)),
+		OutageS:          back.Sub(t.Steps[cut].At).Seconds(),
 	}
 	first := func(at time.Time, ok bool) float64 {
 		if !ok {
@@ -132,13 +140,18 @@ func (o *outcome) metrics(r *result.Result) {
 	set("misorder_pct", 100*float64(o.Misordered)/math.Max(float64(o.Sent), 1))
 	set("gap_udp_ms", o.UDPGapMs)
 	set("gap_tcp_ms", o.TCPGapMs)
-	set("handoffs_done", float64(o.Handoffs))
-	set("failures", float64(o.Failed))
+	set("daemon_handoffs_done", float64(o.Daemon.Handoffs))
+	set("daemon_failures", float64(o.Daemon.Failed))
 	set("emulator_drops", float64(o.Dropped))
 	set("udp_rcvbuf_errors", float64(o.BufferErrors))
-	if q := o.Resume; q.Known {
+	if q := o.Resume; o.Cell == "outage" && !q.Known {
+		for _, way := range []string{"out", "in"} {
+			r.Miss(o.Cell+"_resume_"+way+"_ms", "no Router Advertisement came when the network was back")
+		}
+	} else if q.Known {
 		set("length_s", q.OutageS)
-		set("return_to_locator_ms", q.ReturnToLocatorMs)
+		set("return_to_advert_ms", q.ReturnToAdvertMs)
+		set("daemon_return_to_locator_ms", o.Daemon.ReturnToLocatorMs)
 		set("resume_out_ms", math.Max(q.UDPOut, q.TCPOut))
 		set("resume_in_ms", math.Max(q.UDPIn, q.TCPIn))
 		set("resume_udp_out_ms", q.UDPOut)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -39,8 +40,8 @@ type outcome struct {
 	// schedule.
 	UDPGapMs, TCPGapMs float64
 	LeadGapMs          float64
-	Handoffs, Changes  int     // done, as the daemon tells; meant
-	Failed             int     // updates without acknowledgement, sessions that became plain or dead
+	Changes            int // handoffs meant
+	Daemon             opinion
 	Resume             resumed // of the cell outage
 	Tail               int     // datagrams that arrived in the last second, of Expected
 	Expected           int
@@ -49,11 +50,19 @@ type outcome struct {
 	X, Out, In         []float64 // arrivals per second of the UDP probe
 }
 
-// resumed is the time of the first data after a locator became usable.
+// opinion is what the mobile host's daemon says. No claim judges it.
+type opinion struct {
+	Handoffs          int     // done
+	Failed            int     // updates without acknowledgement, sessions that became plain or dead
+	ReturnToLocatorMs float64 // of the cell outage
+}
+
+// resumed is the time of the first data after the first advertisement of the network that is
+// back.
 type resumed struct {
 	Known                        bool
 	UDPOut, UDPIn, TCPOut, TCPIn float64 // ms
-	ReturnToLocatorMs, OutageS   float64
+	ReturnToAdvertMs, OutageS    float64
 }
 
 type mark struct {
@@ -98,7 +107,11 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 	}
 	links, queues := s.WatchLosses(udpPort), s.WatchOverflows(udpPort)
 	w.Open()
-	l, err := startLoad(ctx, env, s)
+	dir := filepath.Join(env.Dir, c.name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	l, err := startLoad(ctx, env, s, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +136,14 @@ func probe(ctx context.Context, env *exp.Env, w *exp.Window, c cell) (o *outcome
 }
 
 // startLoad starts the probes and waits until each delivers data.
-func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene) (l *load, err error) {
+func startLoad(ctx context.Context, env *exp.Env, s *scene.Scene, dir string) (l *load, err error) {
 	l = &load{}
 	defer func() {
 		if err != nil {
 			l.kill()
 		}
 	}()
-	p, dir, cn, mn := env.Params, env.Dir, s.Peer(0).Host, s.Mobile().Host
+	p, cn, mn := env.Params, s.Peer(0).Host, s.Mobile().Host
 	if l.udp, err = workload.StartUDP(ctx, cn, mn, dir, workload.UDPOptions{Name: "UDP", Target: "cn1", Port: udpPort,
 		Up: p.Int("udp_rate"), Down: p.Int("udp_rate"), Size: 200}); err != nil {
 		return l, err

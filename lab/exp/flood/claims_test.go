@@ -12,7 +12,7 @@ import (
 // healthy are the records of a run in which each claim holds by little.
 func healthy(t testing.TB) measured {
 	m := measured{
-		base: time.Millisecond, most: 1e6, rate: 1e6, sent: 10_000, arrived: 9_990, sessions: before + 12 + 1,
+		base: time.Millisecond, most: 1e6, rate: 1e6, sent: 10_000, arrived: 9_990, acked: before + 12,
 		start: memory{maps: 1 << 20, rss: 10 << 20}, end: memory{maps: 1<<20 + 12*entry + 63<<10, rss: 20 << 20},
 		peak: 73 << 20,
 		up:   exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, nil),
@@ -56,6 +56,13 @@ func TestEachClaimSeesRed(t *testing.T) {
 	one := func(d *exptest.Datagram) { d.Lost = d.At == 300*time.Millisecond }
 	add("healthy", nil, nil, func(*measured) {})
 	add("packets missing", []string{"sent"}, nil, func(m *measured) { m.arrived = 9_980 })
+	add("the daemon counts none and has no session", nil, nil, func(m *measured) { m.daemonArrived, m.daemonSessions = 0, 0 })
+	add("packets missing that the daemon counts", []string{"sent"}, nil, func(m *measured) {
+		m.arrived, m.daemonArrived = 9_980, 10_000
+	})
+	add("a peer without a session that the daemon counts", []string{"honest"}, nil, func(m *measured) {
+		m.acked, m.daemonSessions = m.acked-1, before+12+1
+	})
 	add("one lost out", []string{"lost"}, nil, func(m *measured) {
 		m.up = exptest.UDP(t, 600*time.Millisecond, time.Millisecond, 0, one)
 	})
@@ -65,11 +72,11 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("maps grew", []string{"maps"}, nil, func(m *measured) { m.end.maps += 2 << 10 })
 	add("the daemon grew", []string{"daemon"}, nil, func(m *measured) { m.end.rss = 75 << 20 })
 	add("the daemon grew for a while", []string{"daemon"}, nil, func(m *measured) { m.peak = 75 << 20 })
-	add("a peer without a session", []string{"honest"}, nil, func(m *measured) { m.sessions-- })
+	add("a peer without a session", []string{"honest"}, nil, func(m *measured) { m.acked-- })
 	add("a peer without an answer", []string{"honest"}, nil, func(m *measured) { m.during[2].err = errors.New("no echo") })
 	add("a slow peer", []string{"honest-time"}, nil, func(m *measured) { m.during[5].first = 2100 * time.Microsecond })
 	add("few peers", nil, []string{"honest-time"}, func(m *measured) {
-		m.sessions, m.during, m.end.maps = before+9+1, m.during[:9], 1<<20
+		m.acked, m.during, m.end.maps = before+9, m.during[:9], 1<<20
 	})
 	add("next to no datagrams", nil, []string{"lost"}, func(m *measured) {
 		m.up = exptest.UDP(t, 300*time.Millisecond, time.Millisecond, 0, nil)

@@ -23,7 +23,7 @@ var files embed.FS
 var Experiment = exp.Experiment{
 	Name: "flood", Group: "Beyond the papers", Source: "RFC 6740 §10, RFC 6741 §11",
 	Title: "A host under a flood of forged Locator Updates and spoofed first packets",
-	Tools: map[string]string{"radvd": "radvd"}, Run: run,
+	Tools: map[string]string{"radvd": "radvd", "nft": "nftables"}, Run: run,
 }.With(files)
 
 const (
@@ -122,8 +122,12 @@ func (w *world) flood(ctx context.Context, env *exp.Env, m *measured) (err error
 	if err != nil {
 		return err
 	}
-	m.sent, m.arrived = p.Int("updates")+p.Int("firsts"), after-counted
-	if m.sessions, err = w.sessions(ctx, m.wanted()); err != nil {
+	m.sent, m.arrived = p.Int("updates")+p.Int("firsts"), after.router-counted.router
+	m.daemonArrived = after.daemon - counted.daemon
+	if m.acked, err = w.acknowledged(ctx); err != nil {
+		return err
+	}
+	if m.daemonSessions, err = w.node.Established(ctx); err != nil {
 		return err
 	}
 	m.end, err = w.memory(ctx)

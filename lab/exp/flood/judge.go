@@ -13,17 +13,20 @@ type measured struct {
 	base       time.Duration // median time to the first echo without flood
 	most, rate float64       // packets a second: of saturation, of the flood
 	sent       int           // packets of both floods
-	arrived    uint64        // of them, as the programs count
+	arrived    uint64        // of them, as the router counts them on the link to the host
 	during     []honest      // honest peers that came during the floods
-	sessions   int           // that the host has at the end
+	acked      int           // honest peers whose locators the host acknowledged at the end
 	start, end memory
 	peak       int // greatest size of the daemon
 	up, down   *udpflow.Flow
 	overflows  int // datagrams that receive buffers refused
+	// What the daemon says. No claim judges it.
+	daemonArrived  uint64
+	daemonSessions int
 }
 
-// wanted is how many sessions the host should have: those of the honest peers, and cn.
-func (m *measured) wanted() int { return before + len(m.during) + 1 }
+// wanted is how many honest peers the host should have a session with.
+func (m *measured) wanted() int { return before + len(m.during) }
 
 // entry is the size of a session's entry in the hash, in bytes. Each honest peer has a
 // session by the end.
@@ -43,10 +46,12 @@ func (m *measured) metrics(r *result.Result) {
 	r.Set("saturating_pps", m.most)
 	r.Set("flood_pps", m.rate)
 	r.Set("arrived_share", float64(m.arrived)/float64(m.sent))
+	r.Set("daemon_arrived_share", float64(m.daemonArrived)/float64(m.sent))
+	r.Set("daemon_sessions", float64(m.daemonSessions))
 	r.Set("honest_rtt_ms", m.base.Seconds()*1000)
 	r.Set("honest_during", float64(len(m.during)))
 	r.Set("honest_failed", float64(failed))
-	r.Set("honest_left_out", float64(max(m.wanted()-m.sessions, failed)))
+	r.Set("honest_left_out", float64(max(m.wanted()-m.acked, failed)))
 	r.Set("honest_slowest_ms", slowest.Seconds()*1000)
 	r.Set("honest_slowest_rtts", float64(slowest)/float64(m.base))
 	if n := len(m.during) - failed; n > 0 {

@@ -56,6 +56,9 @@ func build(ctx context.Context, env *exp.Env) (w *world, err error) {
 	if err := w.network(ctx); err != nil {
 		return w, err
 	}
+	if err := w.count(ctx, env.Dir); err != nil {
+		return w, err
+	}
 	if err := w.daemons(ctx, env); err != nil {
 		return w, err
 	}
@@ -210,22 +213,67 @@ func (w *world) newcomers(until, ctx context.Context, every time.Duration) <-cha
 	return out
 }
 
-// sessions waits until the host has so many sessions, for a while, and returns
-// how many it has.
-func (w *world) sessions(ctx context.Context, want int) (have int, err error) {
+// acknowledged has each honest peer announce its locator until the host acknowledges, for a
+// while, and returns how many it did: it acknowledges only a peer with which it has a session.
+func (w *world) acknowledged(ctx context.Context) (n int, err error) {
+	w.mu.Lock()
+	came := w.came
+	w.mu.Unlock()
 	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	_ = topo.WaitSparing(wait, "sessions", func() bool {
-		have, err = w.node.Established(ctx)
-		return err == nil && have >= want
-	})
-	return have, err
+	_ = topo.WaitSparing(wait, "acknowledgements of honest peers", func() bool {
+		n = 0
+		for i := 1; i <= came; i++ {
+			if w.peers.IsAcked(i) {
+				n++
+			} else {
+				err = errors.Join(err, w.peers.Tell(i))
+			}
+		}
+		return n == came || err != nil
+	}) // who is left out is the result
+	return n, err
 }
 
-// counted returns the number of flood packets that the programs counted.
-func (w *world) counted(ctx context.Context) (n uint64, err error) {
-	c, err := w.node.Counts(ctx)
-	return c["drop_update_no_session"] + c["drop_wrong_nonce"] + c["rx_nonce"], err
+// counts are the flood's packets that have come to the host so far, as its router counts them
+// and as its daemon does.
+type counts struct{ router, daemon uint64 }
+
+func (w *world) counted(ctx context.Context) (c counts, err error) {
+	all, err := w.r.Counters(ctx)
+	if err != nil {
+		return c, err
+	}
+	link, err := w.r.Stats("mn")
+	if err != nil {
+		return c, err
+	}
+	c.router = uint64(all["updates"].Packets+all["firsts"].Packets) - link.TxDropped
+	own, err := w.node.Counts(ctx)
+	c.daemon = own["drop_update_no_session"] + own["drop_wrong_nonce"] + own["rx_nonce"]
+	return c, err
+}
+
+// count has the router count the packets of the floods on the link to the host.
+func (w *world) count(ctx context.Context, dir string) error {
+	text := fmt.Sprintf(`table ip6 flood {
+	counter updates {}
+	counter firsts {}
+	chain forward {
+		type filter hook forward priority 0;
+		oifname "mn" icmpv6 type 156 counter name updates
+		oifname "mn" udp dport %d counter name firsts
+	}
+}
+`, sinkPort)
+	path := filepath.Join(dir, "flood.nft")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write rules: %w", err)
+	}
+	if out, err := w.r.Command(ctx, "/usr/sbin/nft", "-f", path).CombinedOutput(); err != nil {
+		return fmt.Errorf("count packets on %s: %w: %s", w.r.Name(), err, out)
+	}
+	return nil
 }
 
 // memory is the memory of the host under attack, in bytes.

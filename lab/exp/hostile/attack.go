@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -257,34 +256,7 @@ func (st *stage) settled(ctx context.Context, a *attack) error {
 	})
 }
 
-// counter is a count of the router.
-type counter struct {
-	Name    string `json:"name"`
-	Packets int    `json:"packets"`
-	Bytes   int    `json:"bytes"`
-}
+// counter is a count of a router.
+type counter = topo.Counter
 
-func (st *stage) count(ctx context.Context) (map[string]counter, error) { return counters(ctx, st.r) }
-
-// counters returns the named counters of a router's nftables.
-func counters(ctx context.Context, r *topo.Host) (map[string]counter, error) {
-	out, err := r.Command(ctx, "/usr/sbin/nft", "-j", "list", "counters").Output()
-	if err != nil {
-		return nil, fmt.Errorf("read the router's counters: %w", err)
-	}
-	var all struct {
-		NFTables []struct {
-			Counter *counter `json:"counter"`
-		} `json:"nftables"`
-	}
-	if err := json.Unmarshal(out, &all); err != nil {
-		return nil, fmt.Errorf("read the router's counters: %w", err)
-	}
-	m := map[string]counter{}
-	for _, x := range all.NFTables {
-		if x.Counter != nil {
-			m[x.Counter.Name] = *x.Counter
-		}
-	}
-	return m, nil
-}
+func (st *stage) count(ctx context.Context) (map[string]counter, error) { return st.r.Counters(ctx) }

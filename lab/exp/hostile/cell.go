@@ -31,15 +31,14 @@ const (
 // outcome holds the results of one cell.
 type outcome struct {
 	Name    string
-	SetupMs float64 // from the start of the first program to data of all of them
-	ILNP    bool    // the session was an ILNP session before the first handoff
-	TCP     bool    // both connections live, and every byte arrived in order
-	UDP     bool    // datagrams arrive both ways at the end
-	State   string  // of the session, in the network
-	UsedUDP bool    // control in UDP, in the network
-	Acked   string  // how the last Locator Update was acknowledged: options, udp, or not
-	InUse   string  // link, at the end
-	GapUp   float64 // ms, longest time without a datagram after the handoff into the network
+	SetupMs float64  // from the start of the first program to data of all of them
+	ILNP    bool     // both ends sent a nonce before the first handoff
+	TCP     bool     // both connections live, and every byte arrived in order
+	UDP     bool     // datagrams arrive both ways at the end
+	Wire    reaction // how Roam adapted to the network, by captures
+	Daemon  reaction // and as the daemon says, which decides when a stay may end, but no claim
+	Missed  int      // packets that the captures lost
+	GapUp   float64  // ms, longest time without a datagram after the handoff into the network
 	GapDown float64
 	Lost    int // datagrams after that, in both directions
 	Owned   result.Loss
@@ -79,16 +78,14 @@ func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outc
 		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if env.Pcap != "" {
-		c, err := s.Capture(ctx, filepath.Join(env.Pcap, n.name), 200)
-		if err != nil {
-			return out, err
-		}
-		defer func() {
-			_, cerr := c.Stop()
-			err = errors.Join(err, cerr)
-		}()
+	caps, err := capture(ctx, env, s, n)
+	if err != nil {
+		return out, err
 	}
+	defer func() {
+		_, cerr := caps.Stop() // none is left if the cell came to its end
+		err = errors.Join(err, cerr)
+	}()
 	w.Open()
 	f, err := setUp(ctx, env, s, n, &out)
 	if f != nil {
@@ -98,7 +95,7 @@ func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outc
 		return out, err
 	}
 	if n.duality {
-		err = out.gather(ctx, env, s, n, f)
+		err = out.gather(ctx, env, s, n, f, caps)
 		w.Shut()
 		return out, err
 	}
@@ -114,8 +111,13 @@ func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outc
 		return out, err
 	}
 	out.ask(ctx, env, s, n)
-	_, err = f.end(ctx, &out, entered)
+	got, err := f.end(ctx, &out, entered)
 	w.Shut()
+	if err != nil {
+		return out, err
+	}
+	seen, err := readWire(caps, s)
+	out.wired(seen, n, entered, alone, got.now)
 	return out, err
 }
 
@@ -159,10 +161,10 @@ func setUp(ctx context.Context, env *exp.Env, s *scene.Scene, n network, out *ou
 	defer cancel()
 	if werr := topo.WaitSparing(wctx, "traffic of "+n.name, func() bool {
 		established, err := s.Mobile().Node.Established(wctx)
-		out.ILNP = err == nil && established > 0
-		return out.ILNP && f.up.State().Progress > 0 && f.down.State().Progress > 0 && f.udp.State().Progress > 0
+		out.Daemon.ILNP = err == nil && established > 0
+		return out.Daemon.ILNP && f.up.State().Progress > 0 && f.down.State().Progress > 0 && f.udp.State().Progress > 0
 	}); werr != nil {
-		out.Why = fmt.Sprintf("set-up: ILNP %v, TCP %d and %d, UDP %d", out.ILNP, f.up.State().Progress,
+		out.Why = fmt.Sprintf("set-up: ILNP %v, TCP %d and %d, UDP %d", out.Daemon.ILNP, f.up.State().Progress,
 			f.down.State().Progress, f.udp.State().Progress)
 		return f, ctx.Err()
 	}
@@ -244,7 +246,7 @@ func (o *outcome) stay(ctx context.Context, env *exp.Env, s *scene.Scene, n netw
 	haste := env.Params.Bool("haste") && !n.late
 	// The deadline is the normal end, not a failure.
 	_ = topo.WaitSparing(wctx, "end of the stay", func() bool {
-		return haste && time.Since(alone) > lively && f.live() && o.look(wctx, s, alone) && o.answered(n)
+		return haste && time.Since(alone) > lively && f.live() && o.look(wctx, s, alone) && o.Daemon.answered(n)
 	})
 	o.look(ctx, s, alone)
 	return ctx.Err()

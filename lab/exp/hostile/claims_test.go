@@ -23,7 +23,8 @@ import (
 // seconds, of which the last four are in the network.
 type record struct {
 	n         network
-	ilnp      bool
+	air       air
+	missed    int // packets that the captures lost
 	sessions  []node.Session
 	events    []node.Event
 	doctor    string
@@ -59,7 +60,8 @@ func healthy(t testing.TB, n network) *record {
 	if n.udp {
 		s.Encapsulation = "udp"
 	}
-	x := &record{n: n, ilnp: true, setupTook: 30, sessions: []node.Session{s}, up: udpFlow(t, nil), down: udpFlow(t, nil)}
+	x := &record{n: n, air: newAir(n), setupTook: 30, sessions: []node.Session{s},
+		up: udpFlow(t, nil), down: udpFlow(t, nil)}
 	x.events = []node.Event{{Time: exptest.At(inside - time.Second), Kind: "update-acked", Encapsulated: !n.acked},
 		{Time: exptest.At(inside + 10*ms), Kind: "update-sent"},
 		{Time: exptest.At(inside + 30*ms), Kind: "update-acked", Encapsulated: n.acked}}
@@ -84,7 +86,7 @@ func healthy(t testing.TB, n network) *record {
 
 // outcome extracts the results.
 func (x *record) outcome() outcome {
-	o := outcome{Name: x.n.name, ILNP: x.ilnp, SetupMs: x.setupTook}
+	o := outcome{Name: x.n.name, SetupMs: x.setupTook}
 	c := came{entered: exptest.At(inside), now: exptest.At(ending), states: x.states, broken: x.broken, streams: x.streams,
 		up: x.up, down: x.down, queues: x.queues}
 	o.read(x.sessions, x.events, exptest.At(inside))
@@ -92,7 +94,12 @@ func (x *record) outcome() outcome {
 	o.flows(c)
 	if x.n.duality {
 		o.Whole = &whole{}
-		o.Whole.spread(x.spread, x.events)
+		o.Daemon.spread(x.spread, x.events)
+	}
+	seen := x.air.wire(x.n)
+	seen.dropped = x.missed
+	o.wired(seen, x.n, c.entered, c.entered, c.now)
+	if x.n.duality {
 		before := map[string]counter{"out1": {Packets: 10}, "out2": {Packets: 20}, "in1": {Packets: 30}, "in2": {Packets: 40}}
 		o.Whole.watched(c, exptest.Origin, exptest.At(ending), before, x.router)
 	}
@@ -113,7 +120,9 @@ func faults(t testing.TB, n network) (list []struct {
 		}{name, red, grey, alter})
 	}
 	const ms = time.Millisecond
-	add("no ILNP", "setup", "", func(x *record) { x.ilnp = false })
+	add("no ILNP", "setup", "", func(x *record) { x.air.deaf = true })
+	add("the captures lose one", "", "setup answer", func(x *record) { x.missed = 1 })
+	add("the daemon says nothing", "", "", func(x *record) { x.sessions = nil })
 	add("no traffic in time", "setup", "", func(x *record) { x.setupTook = 0 })
 	for i := range 2 {
 		add("a connection died", "survives", "", func(x *record) { x.states[i].Alive = false })
@@ -127,8 +136,7 @@ func faults(t testing.TB, n network) (list []struct {
 	}
 	add("no datagrams out", "survives"+lost, share(n), func(x *record) { x.up = udpFlow(t, silent) })
 	add("no datagrams in", "survives"+lost, share(n), func(x *record) { x.down = udpFlow(t, silent) })
-	add("became plain", "answer", "", func(x *record) { x.sessions[0].State = "plain" })
-	add("no session", "answer", "", func(x *record) { x.sessions = nil })
+	add("becomes plain", "answer", "", func(x *record) { x.air.plain = true })
 	if n.told != "" {
 		add("doctor is silent", "told", "", func(x *record) { x.doctor = "" })
 		add("doctor says it of names", "told", "", func(x *record) {
@@ -142,7 +150,7 @@ func faults(t testing.TB, n network) (list []struct {
 		dualityFaults(t, add)
 		return list
 	}
-	oneLinkFaults(n, add)
+	wireFaults(n, add)
 	return list
 }
 
@@ -153,7 +161,10 @@ type planted func(name, red, grey string, alter func(*record))
 func dualityFaults(t testing.TB, add planted) {
 	const ms = time.Millisecond
 	for i := range 2 {
-		add("an end spreads by packet", "answer", "", func(x *record) {
+		add("an end spreads by packet to the end", "answer gaps", "share", func(x *record) {
+			x.air.changed[i] = ending - 980*ms
+		})
+		add("an end's daemon says that it spreads by packet", "", "", func(x *record) {
 			x.spread[i] = []node.Session{{Spread: "packet"}}
 		})
 		add("stands still", "stall", "", func(x *record) {
@@ -166,8 +177,11 @@ func dualityFaults(t testing.TB, add planted) {
 			x.streams[i] = exptest.TCP(t, ending-130*ms, 20*ms, nil)
 		})
 	}
-	add("never changed", "answer gaps", "share", func(x *record) { x.events = x.events[:3] })
-	add("no session there", "answer gaps", "share", func(x *record) { x.spread[1] = nil })
+	add("never told", "answer", "", func(x *record) { x.events = x.events[:3] })
+	add("a gap before the daemon says that it changed", "gaps", "", func(x *record) {
+		x.events[3].Time = exptest.At(8 * time.Second)
+		x.streams[1] = exptest.TCP(t, ending, 20*ms, exptest.Within(8*time.Second, 8*time.Second+120*ms))
+	})
 	add("one lost out", "lost", "", func(x *record) {
 		x.up = udpFlow(t, func(d *exptest.Datagram) { d.Lost = d.At == inside })
 	})
@@ -201,30 +215,6 @@ func dualityFaults(t testing.TB, add planted) {
 	gone := func(d *exptest.Datagram) { d.Lost = d.At == inside }
 	add("a queue drops one", "", "", func(x *record) { x.up, x.queues = udpFlow(t, gone), queue(0) })
 	add("a queue drops another", "lost", "", func(x *record) { x.up, x.queues = udpFlow(t, gone), queue(99_999) })
-}
-
-// oneLinkFaults are those of a network that is left for another.
-func oneLinkFaults(n network, add planted) {
-	const ms = time.Millisecond
-	other := map[string]string{"net1": "net2", "net2": "net1"}
-	add("another link in use", "answer", "", func(x *record) {
-		x.sessions[0].InUse = &node.Path{Link: other[x.sessions[0].InUse.Link]}
-	})
-	add("no link in use", "answer", "", func(x *record) { x.sessions[0].InUse = nil })
-	if !n.late {
-		add("another encapsulation", "answer", "", func(x *record) {
-			x.sessions[0].Encapsulation = map[bool]string{false: "udp", true: ""}[n.udp]
-		})
-	}
-	if n.acked || n.name == "clean" {
-		add("acknowledged another way", "answer", "", func(x *record) { x.events[2].Encapsulated = !n.acked })
-		add("acknowledged before the network", "answer", "", func(x *record) {
-			x.events = []node.Event{{Time: exptest.At(inside - 10*ms), Kind: "update-acked", Encapsulated: n.acked}}
-		})
-		add("never acknowledged", "answer", "", func(x *record) {
-			x.events = append(x.events, node.Event{Time: exptest.At(ending), Kind: "update-sent"})
-		})
-	}
 }
 
 // share are the claims that a silent UDP flow keeps from being measured.

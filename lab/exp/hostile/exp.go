@@ -5,8 +5,8 @@
 // It implements one cell per network: a first contact from inside, a soft handoff out and
 // one back in, or in duality a second path beside it; Roam's own reaction, and the findings
 // of `roam doctor`. It omits combinations of networks, and figures that need a quiet
-// machine, except those of whole connections. It is driven by lab/runner; it uses only
-// Roam's command line, as a user would.
+// machine, except those of whole connections. It is driven by lab/runner; captures judge it, and
+// of Roam it uses only the command line, as a user would.
 package hostile
 
 import (
@@ -37,6 +37,7 @@ var Experiment = exp.Experiment{
 func tools() map[string]string {
 	t := maps.Clone(scene.Tools)
 	maps.Copy(t, workload.Tools)
+	t["tcpdump"] = "tcpdump"
 	return t
 }
 

@@ -71,35 +71,35 @@ func TestAnswered(t *testing.T) {
 	for _, n := range networks {
 		by[n.name] = n
 	}
-	fine := outcome{State: "established", Acked: "options", InUse: "net1"}
-	udp := outcome{State: "established", Acked: "udp", InUse: "net1", UsedUDP: true}
+	fine := reaction{ILNP: true, Acked: "options", InUse: "net1"}
+	udp := reaction{ILNP: true, Acked: "udp", InUse: "net1", UsedUDP: true}
 	for _, c := range []struct {
 		network string
-		o       outcome
+		r       reaction
 		want    bool
 	}{
 		{"clean", fine, true}, {"clean", udp, false}, {"options", udp, true}, {"options", fine, false},
-		{"updates", outcome{State: "established", Acked: "udp", InUse: "net1"}, true}, {"updates", udp, false},
-		{"firewallpeer", udp, true}, {"firewallpeer", outcome{State: "established", Acked: "udp", InUse: "net1"}, false},
+		{"updates", reaction{ILNP: true, Acked: "udp", InUse: "net1"}, true}, {"updates", udp, false},
+		{"firewallpeer", udp, true}, {"firewallpeer", reaction{ILNP: true, Acked: "udp", InUse: "net1"}, false},
 		{"firewallpeer", fine, false}, {"oneway", fine, false},
-		{"oneway", outcome{State: "established", InUse: "net2"}, true},
+		{"oneway", reaction{ILNP: true, InUse: "net2"}, true},
 		{"tracked", wholeAt("flow", "flow", 1), true}, {"tracked", wholeAt("flow", "packet", 1), false},
 		{"trackedboth", wholeAt("flow", "flow", 0), false}, {"trackedboth", fine, false},
-		{"label", outcome{State: "plain", InUse: "net1"}, false},
+		{"label", reaction{InUse: "net1"}, false},
 	} {
-		if got := c.o.answered(by[c.network]); got != c.want {
-			t.Errorf("%s %+v: %v, want %v", c.network, c.o, got, c.want)
+		if got := c.r.answered(by[c.network]); got != c.want {
+			t.Errorf("%s %+v: %v, want %v", c.network, c.r, got, c.want)
 		}
 	}
 }
 
 // wholeAt is a session whose TCP is spread so at the two ends, as told in that second.
-func wholeAt(here, there string, second int64) outcome {
-	o := outcome{State: "established", InUse: "net2", Whole: &whole{Spread: [2]string{here, there}}}
+func wholeAt(here, there string, second int64) reaction {
+	r := reaction{ILNP: true, InUse: "net2", Spread: [2]string{here, there}}
 	if second > 0 {
-		o.Whole.Changed = time.Unix(second, 0)
+		r.Changed = time.Unix(second, 0)
 	}
-	return o
+	return r
 }
 
 // A standstill before the change is one; what comes after it is no part of it.
@@ -170,13 +170,13 @@ func TestReport(t *testing.T) {
 	if !strings.Contains(shown.String(), "clean: reset") {
 		t.Errorf("the view shows %q", shown.String())
 	}
-	report(env, networks[:1], []outcome{{Name: "clean", UsedUDP: true}})
+	report(env, networks[:1], []outcome{{Name: "clean", Wire: reaction{UsedUDP: true}}})
 	row := env.Result.Tables[3].Rows[0]
 	if row[3] != "dead" || row[7] != "UDP" || strings.Count(shown.String(), "clean: ") != 1 {
 		t.Errorf("%q, and the view shows %q", row, shown.String())
 	}
-	w := whole{Changed: time.Unix(1, 0), Spread: [2]string{"flow", "packet"}, GapsMs: []float64{120}}
-	if row := w.row("x"); row[3] != "by flow here, by packet there" || row[4] != "[120] ms" {
+	w := whole{Changed: time.Unix(1, 0), GapsMs: []float64{120}}
+	if row := w.row("x"); row[3] != "by connection" || row[4] != "[120] ms" {
 		t.Errorf("%q", row)
 	}
 	w = whole{}

@@ -9,18 +9,32 @@ import (
 )
 
 // answered reports whether Roam reacted to the network as it should.
-func (o outcome) answered(n network) bool {
+func (r reaction) answered(n network) bool {
 	switch {
-	case o.State != "established":
+	case !r.ILNP:
 		return false
 	case n.duality:
-		return o.Whole != nil && !o.Whole.Changed.IsZero() && o.Whole.Spread == [2]string{"flow", "flow"}
+		return !r.Changed.IsZero() && r.Spread == [2]string{"flow", "flow"}
 	case n.late:
-		return o.InUse == "net2" // it left the path that loses one direction
-	case n.acked && o.Acked != "udp" || n.name == "clean" && o.Acked != "options":
+		return r.InUse == "net2" // it left the path that loses one direction
+	case n.acked && r.Acked != "udp" || n.name == "clean" && r.Acked != "options":
 		return false
 	}
-	return o.UsedUDP == n.udp && o.InUse == "net1"
+	return r.UsedUDP == n.udp && r.InUse == "net1"
+}
+
+// answered sets whether Roam reacted as it should, and whether it says so. In duality the claim
+// is that the change is told of, too.
+func (o outcome) answered(r *result.Result, n network) {
+	r.SetBool("daemon_"+n.name+"_answer", o.Daemon.answered(n))
+	if o.Missed > 0 {
+		for _, m := range []string{"_setup", "_answer"} {
+			r.Miss(n.name+m, fmt.Sprintf("the captures lost %d packets", o.Missed))
+		}
+		return
+	}
+	r.SetBool(n.name+"_setup", o.ILNP && o.SetupMs > 0)
+	r.SetBool(n.name+"_answer", o.Wire.answered(n) && (!n.duality || !o.Daemon.Changed.IsZero()))
 }
 
 // report puts the outcomes into the result: metrics for the claims, and a table.
@@ -40,9 +54,8 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		n := list[i]
 		ran[n.name] = true
 		r := env.Result
-		r.SetBool(n.name+"_setup", o.ILNP && o.SetupMs > 0)
+		o.answered(r, n)
 		r.SetBool(n.name+"_survives", o.TCP && o.UDP)
-		r.SetBool(n.name+"_answer", o.answered(n))
 		if n.told != "" {
 			r.SetBool(n.name+"_told", o.Told)
 		}
@@ -56,12 +69,12 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 			whole.Rows = append(whole.Rows, o.Whole.row(n.name))
 		}
 		control := "options"
-		if o.UsedUDP {
+		if o.Wire.UsedUDP {
 			control = "UDP"
 		}
 		table.Rows = append(table.Rows, []string{n.name, n.says, fmt.Sprintf("%.0f ms", o.SetupMs),
 			lived(o.TCP), lived(o.UDP),
-			fmt.Sprintf("%.0f / %.0f ms", o.GapUp, o.GapDown), fmt.Sprint(o.Lost), control, o.Acked, o.InUse})
+			fmt.Sprintf("%.0f / %.0f ms", o.GapUp, o.GapDown), fmt.Sprint(o.Lost), control, o.Wire.Acked, o.Wire.InUse})
 		said.Rows = append(said.Rows, []string{n.name, strings.Join(o.Doctor, "\n")})
 		if o.Why != "" {
 			env.View.Logf("%s: %s", n.name, o.Why)

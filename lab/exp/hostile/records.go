@@ -19,20 +19,21 @@ func (o *outcome) read(list []node.Session, events []node.Event, alone time.Time
 	if len(list) != 1 {
 		return false
 	}
-	o.State, o.UsedUDP, o.InUse = list[0].State, list[0].Encapsulation == "udp", ""
+	d := &o.Daemon
+	d.ILNP, d.UsedUDP, d.InUse = list[0].State == "established", list[0].Encapsulation == "udp", ""
 	if p := list[0].InUse; p != nil {
-		o.InUse = p.Link
+		d.InUse = p.Link
 	}
-	o.Acked = "not"
+	d.Acked = "not"
 	for _, e := range events {
 		switch {
 		case e.Time.Before(alone):
 		case e.Kind == "update-sent":
-			o.Acked = "not"
+			d.Acked = "not"
 		case e.Kind == "update-acked" && e.Encapsulated:
-			o.Acked = "udp"
+			d.Acked = "udp"
 		case e.Kind == "update-acked":
-			o.Acked = "options"
+			d.Acked = "options"
 		}
 	}
 	return true
@@ -82,6 +83,16 @@ func (o *outcome) flows(c came) {
 	o.GapDown = float64(c.down.LongestGap(c.entered, c.now).Length().Milliseconds())
 }
 
+// wired takes what the captures show.
+func (o *outcome) wired(w wire, n network, entered, alone, end time.Time) {
+	o.ILNP, o.Missed = w.ilnp(entered), w.dropped
+	o.Wire = w.reacted(entered, alone, end)
+	if n.duality {
+		o.Wire.pinned(w, entered, end)
+		o.Whole.Changed = o.Wire.Changed
+	}
+}
+
 // watched takes the records of the stay with two paths: the traffic from began on, the second
 // path from entered on, the router's counters before and after the last part.
 func (w *whole) watched(c came, began, end time.Time, before, after map[string]counter) {
@@ -98,18 +109,18 @@ func (w *whole) watched(c came, began, end time.Time, before, after map[string]c
 	}
 }
 
-// spread takes from both ends how TCP is spread, and from the events when that changed.
-func (w *whole) spread(ends [2][]node.Session, events []node.Event) bool {
-	w.Spread, w.Changed = [2]string{}, time.Time{}
+// spread takes from both daemons how TCP is spread, and from the events when that changed.
+func (r *reaction) spread(ends [2][]node.Session, events []node.Event) bool {
+	r.Spread, r.Changed = [2]string{}, time.Time{}
 	for i, list := range ends {
 		if len(list) != 1 {
 			return false
 		}
-		w.Spread[i] = list[0].Spread
+		r.Spread[i] = list[0].Spread
 	}
 	for _, e := range events {
 		if e.Kind == "spread-changed" && e.Reason == "flow" {
-			w.Changed = e.Time
+			r.Changed = e.Time
 		}
 	}
 	return true

@@ -34,8 +34,7 @@ const (
 // whole holds the results of a network in duality in which Roam pins each TCP connection to
 // one path.
 type whole struct {
-	Spread    [2]string // of TCP, as `roam session show` says, on the mobile host and on the correspondent
-	Changed   time.Time // when the mobile host reported it; zero: never
+	Changed   time.Time // from when on each connection kept to one path, by captures; zero: never
 	ControlMs float64   // longest gap of a connection over the first path alone, median of ten windows
 	StallMs   float64   // longest gap with two paths
 	GapsMs    []float64 // over 100 ms above the control, from the first bytes a second after the change to the end
@@ -45,7 +44,8 @@ type whole struct {
 
 // gather attaches the mobile host to a second path beside the network's, and observes the
 // traffic until Roam has reacted, and then for a while.
-func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows) error {
+func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n network, f *flows,
+	caps *scene.Captures) error {
 	o.Whole = &whole{}
 	if err := countDatagrams(ctx, s.Core, filepath.Join(env.Dir, n.name+"-count.nft")); err != nil {
 		return err
@@ -59,9 +59,9 @@ func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n ne
 	}
 	entered := t.Steps[0].At
 	end := entered.Add(env.Params.Seconds("inside_s"))
-	answer := func() bool { return o.look(ctx, s, entered) && o.lookWhole(ctx, s) && o.answered(n) }
+	answer := func() bool { return o.look(ctx, s, entered) && o.lookWhole(ctx, s) && o.Daemon.answered(n) }
 	o.await(ctx, end, answer)
-	before, err := counters(ctx, s.Core)
+	before, err := s.Core.Counters(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,10 +78,15 @@ func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n ne
 	if err != nil {
 		return err
 	}
-	after, err := counters(ctx, s.Core)
+	after, err := s.Core.Counters(ctx)
 	if err != nil {
 		return err
 	}
+	seen, err := readWire(caps, s)
+	if err != nil {
+		return err
+	}
+	o.wired(seen, n, entered, entered, end)
 	o.Whole.watched(got, t.Start, end, before, after)
 	return ctx.Err()
 }
@@ -102,7 +107,7 @@ func (o *outcome) lookWhole(ctx context.Context, s *scene.Scene) bool {
 			return false
 		}
 	}
-	return o.Whole.spread(ends, s.Mobile().Node.Events())
+	return o.Daemon.spread(ends, s.Mobile().Node.Events())
 }
 
 // judge finds the standstills of connections: with one path, which is the control, with two
@@ -166,7 +171,7 @@ func (w *whole) report(r *result.Result, name string, lost int) {
 func (w *whole) row(name string) []string {
 	answer := "none"
 	if !w.Changed.IsZero() {
-		answer = fmt.Sprintf("by %s here, by %s there", w.Spread[0], w.Spread[1])
+		answer = "by connection"
 	}
 	gaps := "none"
 	if len(w.GapsMs) > 0 {

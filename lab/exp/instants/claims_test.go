@@ -35,7 +35,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		return exptest.TCP(t, length, ms, func(d time.Duration) bool { return pause(d) || more != nil && more(d) })
 	}
 	add := func(name string, red, grey []string, alter func(*seen)) {
-		s := &seen{Trace: trace(p, exptest.Origin, -1), whole: 2, up: udp(nil), down: udp(nil), out: tcp(nil), in: tcp(nil)}
+		s := &seen{Trace: trace(p, exptest.Origin, allMove), whole: 2, up: udp(nil), down: udp(nil), out: tcp(nil), in: tcp(nil)}
 		alter(s)
 		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
 			s.judge(&exp.Env{Params: p, Result: r})
@@ -47,7 +47,15 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("sound", nil, nil, func(*seen) {})
 	for i := range 4 {
 		from := begin(p, i) + 40*ms
-		add("one never done", []string{"instants"}, nil, func(s *seen) { s.Trace = trace(p, exptest.Origin, i) })
+		add("one never moves out", []string{"instants"}, nil, func(s *seen) {
+			s.Trace = trace(p, exptest.Origin, stays{n: i, out: true})
+		})
+		add("one never moves in", []string{"instants"}, nil, func(s *seen) {
+			s.Trace = trace(p, exptest.Origin, stays{n: i, in: true})
+		})
+		add("the daemon never says so", nil, nil, func(s *seen) {
+			s.Trace = trace(p, exptest.Origin, stays{n: i, silently: true})
+		})
 		add("one lost out", []string{"udp-lost"}, nil, func(s *seen) { s.up = udp(one(from)) })
 		add("one lost in", []string{"udp-lost"}, nil, func(s *seen) { s.down = udp(one(from)) })
 		gap := exptest.Within(from, from+rtt*125/100)

@@ -1,6 +1,7 @@
 package instants
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -43,15 +44,25 @@ func reads(start time.Time, length time.Duration, none hole) (s tcpflow.Stream) 
 	return s
 }
 
-// trace is a schedule carried out to the moment, whose handoffs ended 30 ms
+// stays is a way in which a handoff's data never move, in a trace.
+type stays struct {
+	n        int // of the handoff
+	out, in  bool
+	silently bool // the daemon says that it did not happen
+}
+
+// allMove is none.
+var allMove = stays{n: -1}
+
+// trace is a schedule carried out to the moment, whose handoffs ended 400 ms
 // after they began but for one.
-func trace(p exp.Params, start time.Time, never int) *scene.Trace {
+func trace(p exp.Params, start time.Time, never stays) *scene.Trace {
 	s := plan(p)
 	tr := &scene.Trace{
 		Start:   start,
 		End:     start.Add(s.Length),
 		Events:  map[string][]node.Event{},
-		Samples: []scene.Sample{{At: start}, {At: start.Add(s.Length)}},
+		Samples: samples(p, start, never),
 	}
 	n := 0
 	for _, step := range s.Steps {
@@ -59,7 +70,7 @@ func trace(p exp.Params, start time.Time, never int) *scene.Trace {
 		if step.Op != scene.Attach {
 			continue
 		}
-		if n != never {
+		if n != never.n || !never.silently {
 			tr.Events["mn"] = append(tr.Events["mn"], node.Event{
 				Time: start.Add(step.At + 30*time.Millisecond), Kind: "handoff-done", To: []node.LinkLocator{{Link: step.Link}},
 			})
@@ -69,11 +80,40 @@ func trace(p exp.Params, start time.Time, never int) *scene.Trace {
 	return tr
 }
 
+// samples are the links' bytes every 100 ms: an interval in which the old link has a tenth of
+// them counts as moved.
+func samples(p exp.Params, start time.Time, never stays) (list []scene.Sample) {
+	links := [2]string{"net1", "net2"}
+	out, in := map[string]uint64{"net1": 0, "net2": 0}, map[string]uint64{"net1": 0, "net2": 0}
+	for at := time.Duration(0); at <= plan(p).Length; at += 100 * time.Millisecond {
+		n := -1
+		for i := range p.Int("instants") {
+			if at > begin(p, i)+400*time.Millisecond {
+				n = i
+			}
+		}
+		on := links[(n+1)%2]
+		outOn, inOn := on, on
+		if n == never.n && never.out {
+			outOn = links[n%2]
+		}
+		if n == never.n && never.in {
+			inOn = links[n%2]
+		}
+		for _, l := range links {
+			out[l], in[l] = out[l]+1000, in[l]+1000
+		}
+		out[outOn], in[inOn] = out[outOn]+8000, in[inOn]+8000
+		list = append(list, scene.Sample{At: start.Add(at), Out: maps.Clone(out), In: maps.Clone(in)})
+	}
+	return list
+}
+
 // Lost, late and missing data count for the handoff that precedes them.
 func TestCostIsOfItsInstant(t *testing.T) {
 	p := exptest.Params(t, Experiment.Params, "quick", "instants=4")
 	start := time.Unix(1000, 0)
-	tr := trace(p, start, 3)
+	tr := trace(p, start, stays{n: 3, out: true, in: true})
 	length := plan(p).Length
 	loss := hole{begin(p, 1) + 10*time.Millisecond, begin(p, 1) + 15*time.Millisecond}
 	pause := hole{begin(p, 2) + 20*time.Millisecond, begin(p, 2) + 61*time.Millisecond}
@@ -96,15 +136,16 @@ func TestCostIsOfItsInstant(t *testing.T) {
 		if gap = time.Millisecond; i == 2 {
 			gap = 42 * time.Millisecond
 		}
-		if one.tcpGap != gap || one.done != (i != 3) {
-			t.Errorf("instant %d: TCP gap %v, done %t; want %v", i, one.tcpGap, one.done, gap)
+		if one.tcpGap != gap || one.moved != (i != 3) || !one.told {
+			t.Errorf("instant %d: TCP gap %v, moved %t; want %v", i, one.tcpGap, one.moved, gap)
 		}
 	}
 	env := &exp.Env{Params: p, Result: result.New("")}
 	s.judge(env)
 	rtt := 2 * p.Float("delay_ms")
 	for metric, want := range map[string]float64{
-		"instants_done_pct": 75, "udp_lost": 5, "tcp_whole": 2, "udp_gap_worst_rtt": 6 / rtt, "tcp_gap_worst_rtt": 42 / rtt,
+		"instants_moved_pct": 75, "daemon_instants_done_pct": 100, "udp_lost": 5, "tcp_whole": 2,
+		"udp_gap_worst_rtt": 6 / rtt, "tcp_gap_worst_rtt": 42 / rtt,
 		"udp_sent": 2 * float64(length/time.Millisecond),
 	} {
 		if got := env.Result.Metrics[metric]; got != want {
@@ -144,7 +185,7 @@ func TestSimulate(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := env.Result.Metrics
-	if m["udp_lost"] != 0 || m["instants_done_pct"] != 100 || m["udp_sent"] < 1000 || m["udp_gap_worst_rtt"] > 1.2 {
+	if m["udp_lost"] != 0 || m["instants_moved_pct"] != 100 || m["udp_sent"] < 1000 || m["udp_gap_worst_rtt"] > 1.2 {
 		t.Errorf("%v", m)
 	}
 	if env.Result.Unmeasured["tcp_whole"] == "" || env.Result.Unmeasured["tcp_gap_worst_rtt"] == "" {

@@ -17,7 +17,8 @@ type instant struct {
 	lost           int // datagrams, both ways, that are Roam's
 	owned          result.Loss
 	udpGap, tcpGap time.Duration
-	done           bool // the daemon had it acknowledged by all
+	moved          bool // all data went by the new link, both ways, before the old one went
+	told           bool // the daemon's opinion: acknowledged by all
 }
 
 // hasTCP is false on an engine that has none.
@@ -25,11 +26,14 @@ func (t *seen) hasTCP() bool { return len(t.out)+len(t.in) > 0 }
 
 // instants takes the trace apart, handoff by handoff.
 func (t *seen) instants() (list []instant) {
-	var began []time.Time
+	var began, cuts []time.Time
 	var links []string
 	for _, s := range t.Steps {
-		if s.Op == scene.Attach {
+		switch s.Op {
+		case scene.Attach:
 			began, links = append(began, s.At), append(links, s.Link)
+		case scene.Detach:
+			cuts = append(cuts, s.At)
 		}
 	}
 	for i, from := range began {
@@ -46,9 +50,10 @@ func (t *seen) instants() (list []instant) {
 			_, in := t.in.LongestGap(from, to)
 			one.tcpGap = max(out, in)
 		}
+		one.moved = i < len(cuts) && t.Moved(links[i], cuts[i])
 		for _, e := range t.Events["mn"] {
 			if e.Kind == "handoff-done" && e.Time.After(from) && e.Time.Before(to) && node.HasLink(e.To, links[i]) {
-				one.done = true
+				one.told = true
 			}
 		}
 		list = append(list, one)
@@ -60,21 +65,25 @@ func (t *seen) instants() (list []instant) {
 func (t *seen) judge(env *exp.Env) {
 	r, p := env.Result, env.Params
 	rtt := 2 * p.Float("delay_ms")
-	var lost, done int
+	var lost, moved, told int
 	var udp, tcp float64
 	var x, yu, yt []float64
 	list := t.instants()
 	for i, one := range list {
 		lost += one.lost
 		r.AddLoss(one.owned)
-		if one.done {
-			done++
+		if one.moved {
+			moved++
+		}
+		if one.told {
+			told++
 		}
 		u, c := ms(one.udpGap), ms(one.tcpGap)
 		udp, tcp = max(udp, u), max(tcp, c)
 		x, yu, yt = append(x, within(p, i)), append(yu, u), append(yt, c)
 	}
-	r.Set("instants_done_pct", 100*float64(done)/float64(max(len(list), 1)))
+	r.Set("instants_moved_pct", 100*float64(moved)/float64(max(len(list), 1)))
+	r.Set("daemon_instants_done_pct", 100*float64(told)/float64(max(len(list), 1)))
 	r.Set("udp_lost", float64(lost))
 	r.Set("udp_sent", float64(len(t.up.Sent)+len(t.down.Sent)))
 	r.Set("udp_rcvbuf_errors", float64(t.bufferErrors))
@@ -122,7 +131,8 @@ func figures(bound float64) []result.Figure {
 func worst(list []instant, p exp.Params, tcp bool) result.Table {
 	const rows = 8
 	t := result.Table{Title: "Instants that cost most", Columns: []string{"instant", "lost", "UDP gap ms",
-		"TCP gap ms", "acknowledged"}}
+		"TCP gap ms", "moved", "daemon: acknowledged"}}
+	yes := map[bool]string{true: "yes", false: "no"}
 	taken := map[int]bool{}
 	for range min(rows, len(list)) {
 		best := -1
@@ -138,7 +148,7 @@ func worst(list []instant, p exp.Params, tcp bool) result.Table {
 		}
 		t.Rows = append(t.Rows, []string{
 			fmt.Sprintf("%g ms", within(p, best)), strconv.Itoa(one.lost),
-			fmt.Sprintf("%.2f", ms(one.udpGap)), gap, map[bool]string{true: "yes", false: "no"}[one.done],
+			fmt.Sprintf("%.2f", ms(one.udpGap)), gap, yes[one.moved], yes[one.told],
 		})
 	}
 	return t

@@ -61,7 +61,7 @@ func (m *matrix) beyond(ctx context.Context) error {
 
 // loadOutcome is the effect of a flow on a host with two networks and no reason to move.
 type loadOutcome struct {
-	Handoffs   int     // changes of the locators in use: each is a false one
+	Handoffs   int     // changes of the locator that its packets leave from: each is a false one
 	AdvertGapS float64 // longest time between two Router Advertisements on a link
 	LifetimeS  float64 // preferred, as advertised
 	QueueMs    float64 // longest time in the queue, computed from its length
@@ -125,7 +125,7 @@ func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, win
 	if err != nil {
 		return o, err
 	}
-	o = loadOutcome{LifetimeS: lifetime.Seconds(), Mbps: t.report.Mbps, Handoffs: started(t.Trace, t.End)}
+	o = loadOutcome{LifetimeS: lifetime.Seconds(), Mbps: t.report.Mbps, Handoffs: t.moves(t.End)}
 	last := map[string]time.Time{}
 	for _, a := range t.Adverts {
 		if before := last[a.Link]; !before.IsZero() && a.At.After(t.Start) {
@@ -248,21 +248,14 @@ func preferCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (o 
 
 // judge extracts the outcome from the records.
 func (o *preferOutcome) judge(t *pass, length time.Duration) {
-	o.Early = started(t.Trace, t.Steps[1].At)
+	o.Early = t.moves(t.Steps[1].At)
 	start := t.flow.arrived[0].at
 	o.MB = float64(t.flow.nbytes(start, start.Add(length))) / 1e6
 	o.Lost = t.flow.lost(start.Add(length))
 }
 
-// started counts the handoffs of the mobile host from the start of the flow to a moment.
-func started(t *scene.Trace, to time.Time) (n int) {
-	for _, e := range t.Events["mn"] {
-		if e.Kind == "handoff-started" && e.Time.After(t.Start) && e.Time.Before(to) {
-			n++
-		}
-	}
-	return n
-}
+// moves counts the handoffs of the mobile host's data from the start of the flow to a moment.
+func (t *pass) moves(to time.Time) int { return packets.Moves(t.mobile, scene.NID("mn"), t.Start, to) }
 
 // sumsOutcome counts the checksums on the wire if both ends use the rule of RFC 6741 §4.2.
 type sumsOutcome struct {

@@ -147,6 +147,7 @@ func (b *book) gaps() {
 		b.one("a gap when the link goes", "soft-gap-"+s, "", soft, s, func(x *script) {
 			x.hole = [2]time.Duration{leaves + 100*ms, leaves + 100*ms + x.hold + 16*ms}
 		})
+		b.one("a daemon that takes its time", "cut-rtt", "", cut, s, func(x *script) { x.says, x.hold = 16*ms, x.hold+16*ms })
 		b.one("a gap", "hard-rtt", "", hard, s, func(x *script) { x.hold += 16 * ms })
 		b.one("a gap", "cut-rtt", "", cut, s, func(x *script) { x.hold += 16 * ms })
 		for _, k := range []string{hard, cut} {
@@ -297,7 +298,7 @@ func (b *book) extras() *extras {
 	x := &extras{Load: map[string]loadOutcome{}, Priority: map[string]priorityOutcome{},
 		Prefer: map[string]preferOutcome{}}
 	for _, name := range []string{"limited", "deep", "lasting"} {
-		x.Load[name] = loadOutcome{Handoffs: started(b.noHandoffs(), exptest.At(9*time.Second))}
+		x.Load[name] = loadOutcome{Handoffs: b.load().moves(exptest.At(9 * time.Second))}
 	}
 	x.Priority["on"], x.Priority["off"] = b.priority(14*ms), b.priority(30*ms)
 	x.Prefer["on"], x.Prefer["off"] = b.prefer(nil), b.prefer(nil)
@@ -305,14 +306,21 @@ func (b *book) extras() *extras {
 	return x
 }
 
-// noHandoffs are events of which none is a handoff within the flow.
-func (b *book) noHandoffs(more ...time.Duration) *scene.Trace {
-	t := &scene.Trace{Start: exptest.Origin, End: exptest.At(9 * time.Second), Events: map[string][]node.Event{"mn": {
-		{Time: exptest.At(-time.Second), Kind: "handoff-started"}, {Time: exptest.At(time.Second), Kind: "locator-added"},
-		{Time: exptest.At(10 * time.Second), Kind: "handoff-started"},
-	}}}
-	for _, at := range more {
-		t.Events["mn"] = append(t.Events["mn"], node.Event{Time: exptest.At(at), Kind: "handoff-started"})
+// load are the records of a host whose packets leave from one locator within the flow, or from
+// another one after each of some moments. Its daemon says otherwise.
+func (b *book) load(moves ...time.Duration) *pass {
+	t := &pass{Trace: &scene.Trace{Start: exptest.Origin, End: exptest.At(9 * time.Second),
+		Events: map[string][]node.Event{"mn": {{Time: exptest.At(2 * time.Second), Kind: "handoff-started"}}}}}
+	moves = append([]time.Duration{-time.Second}, append(moves, 10*time.Second)...)
+	for at := -2 * time.Second; at < 11*time.Second; at += 10 * ms {
+		net := roam.L64(1)
+		for _, m := range moves {
+			if at >= m {
+				net = 3 - net
+			}
+		}
+		t.mobile = append(t.mobile, packets.Packet{At: exptest.At(at), Proto: packets.TCP, SrcPort: 40_000, DstPort: port,
+			Src: roam.ILV{L64: net, NID: scene.NID("mn")}.Addr(), Dst: roam.ILV{L64: 9, NID: scene.NID("cn1")}.Addr()})
 	}
 	return t
 }
@@ -333,7 +341,7 @@ func (b *book) prefer(alter func(*script), handoffs ...time.Duration) (o preferO
 		alter(s)
 	}
 	p := s.pass(b.t)
-	p.Events = b.noHandoffs(handoffs...).Events
+	p.mobile = packets.Merge(p.mobile, b.load(handoffs...).mobile)
 	o.judge(p, 9*time.Second)
 	return o
 }
@@ -377,7 +385,7 @@ func (b *book) beyondFaults() {
 	}
 	for _, name := range []string{"limited", "deep", "lasting"} {
 		with("a false handoff "+name, "A29-"+name, "", func(x *extras) {
-			x.Load[name] = loadOutcome{Handoffs: started(b.noHandoffs(3*time.Second), exptest.At(9*time.Second))}
+			x.Load[name] = loadOutcome{Handoffs: b.load(3 * time.Second).moves(exptest.At(9 * time.Second))}
 		})
 	}
 	with("signals wait", "F31-signals", "", func(x *extras) {

@@ -31,7 +31,7 @@ func (m *matrix) draw() {
 // cellsOf iterates over scenarios, kinds and variants in order.
 func (m *matrix) cellsOf(do func(name string, list []outcome)) {
 	for _, s := range m.scenarios {
-		for _, k := range m.kinds {
+		for _, k := range m.kindsOf(s) {
 			for _, v := range m.variants {
 				list := m.pick(func(o outcome) bool { return o.Scenario == s && o.Kind == k && o.Variant == v })
 				do(strings.ToUpper(s)+" "+k+" "+v, list)
@@ -60,7 +60,7 @@ func (m *matrix) handoffTable() result.Table {
 		Title: "Handoffs (M4, M5 and gaps)",
 		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow " +
 			"at the mobile host. " +
-			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new locator. " +
+			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new network's first advertisement. " +
 			"RTO: of the sender, just before. " +
 			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered " +
 			"all the same; the paper's hard handoff loses them (about 229).",

@@ -82,6 +82,7 @@ func run(ctx context.Context, env *exp.Env) (err error) {
 type matrix struct {
 	env                        *exp.Env
 	scenarios, kinds, variants []string
+	without                    []string // SCENARIO-KIND
 	controls                   map[string]*cc.Control
 	runs                       []outcome
 	udps                       []udpOutcome
@@ -90,7 +91,7 @@ type matrix struct {
 
 // plan reads the lists among the parameters and finds the congestion controls.
 func plan(env *exp.Env) (m *matrix, err error) {
-	p := env.Params
+	p, known := env.Params, []string{}
 	m = &matrix{env: env, controls: map[string]*cc.Control{}}
 	for _, l := range []struct {
 		into  *[]string
@@ -104,6 +105,14 @@ func plan(env *exp.Env) (m *matrix, err error) {
 		if *l.into, err = list(p.Text(l.key), l.known); err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", l.key, err)
 		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(paths)) {
+		for _, k := range []string{soft, hard, cut} {
+			known = append(known, s+"-"+k)
+		}
+	}
+	if m.without, err = list(p.Text("without"), known); err != nil && p.Text("without") != "" {
+		return nil, fmt.Errorf("parameter without: %w", err)
 	}
 	for _, v := range m.variants {
 		c, err := cc.Open(v)
@@ -137,9 +146,23 @@ func (m *matrix) close() (err error) {
 	return err
 }
 
+// kindsOf returns the kinds that are run in a scenario.
+func (m *matrix) kindsOf(scenario string) (kinds []string) {
+	for _, k := range m.kinds {
+		if !slices.Contains(m.without, scenario+"-"+k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
 // cells returns the number of cells.
 func (m *matrix) cells() int {
-	n := len(m.scenarios)*len(m.kinds)*len(m.variants)*m.env.Params.Int("repetitions") + len(m.scenarios)
+	n := 0
+	for _, s := range m.scenarios {
+		n += len(m.kindsOf(s))
+	}
+	n = n*len(m.variants)*m.env.Params.Int("repetitions") + len(m.scenarios)
 	if m.env.Params.Bool("beyond") {
 		n += beyondCells
 	}
@@ -151,7 +174,7 @@ func (m *matrix) cells() int {
 func (m *matrix) tcp(ctx context.Context) error {
 	for n := range m.env.Params.Int("repetitions") {
 		for _, s := range m.scenarios {
-			for _, k := range m.kinds {
+			for _, k := range m.kindsOf(s) {
 				for _, v := range m.variants {
 					c := cell{env: m.env, scenario: s, kind: k, control: m.controls[v], repetition: n}
 					o, err := exp.Cell(m.env, c.name(), func(w *exp.Window) (outcome, error) { return c.measure(ctx, w) })

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"roam/lab/exp"
+	"roam/lab/exp/exptest"
 	"roam/lab/packets"
 )
 
@@ -155,5 +157,17 @@ func TestSum(t *testing.T) {
 	p.Src = netip.MustParseAddr("2001:db8:2::10:0:0:a1")
 	if sum(p, body, false) != 0xffff || sum(p, body, true) == 0xffff {
 		t.Error("locators count, or do not count")
+	}
+}
+
+// A combination that is left out is not run, and the others are.
+func TestWithout(t *testing.T) {
+	m := matrix{env: &exp.Env{Params: exptest.Params(t, Experiment.Params, "quick")}, scenarios: []string{"lan-wan", "wan-lan"},
+		kinds: []string{soft, hard, cut}, variants: []string{"cubic"}, without: []string{"wan-lan-hard", "wan-lan-cut"}}
+	if near, far := m.kindsOf("lan-wan"), m.kindsOf("wan-lan"); len(near) != 3 || len(far) != 1 || far[0] != soft {
+		t.Errorf("%v and %v", near, far)
+	}
+	if n := m.cells(); n != 4+2 {
+		t.Errorf("%d cells", n)
 	}
 }

@@ -176,6 +176,7 @@ func (m *matrix) hardMetrics(r figures) {
 		r.Set(k+"_gap_ms", worst(list, m.beyondControl))
 	}
 	r.Set("outage_ms", middle(m.kind(cut), func(o outcome) float64 { return o.OutageMs }))
+	r.Set("daemon_outage_ms", middle(m.kind(cut), func(o outcome) float64 { return o.DaemonOutageMs }))
 }
 
 // signalMetrics judges the exchanges of Locator Updates.

@@ -41,7 +41,8 @@ type outcome struct {
 	DelayMs                 []float64 // M5: Locator Update to its acknowledgement, each exchange
 	Updates                 int       // Locator Updates sent, repetitions included
 	GapMs                   float64   // longest of the handoff
-	OutageMs                float64   // the part of it without any network
+	OutageMs                float64   // the part of it before the new network's first advertisement
+	DaemonOutageMs          float64   // that before the new locator, as the daemon says; decides nothing
 	RTOMs                   float64   // of the sender before; 0 when unknown
 	OldGaps, NewGaps        []float64 // longest gaps of the control's windows, on the old and the new network
 	OldMbps, NewMbps        float64   // steady rates
@@ -99,8 +100,11 @@ func (c *cell) gaps(o *outcome, t *pass, planned, moment time.Time) {
 	switch c.kind {
 	case cut:
 		o.GapMs = stats.Millis(f.longestGap(planned, t.At(c.env.Params.Seconds("flow_s"))))
+		if ra, ok := t.Advertised("net2", planned); ok {
+			o.OutageMs = stats.Millis(ra.Sub(planned))
+		}
 		if usable, ok := node.Added(t.Events["mn"], "net2", planned); ok {
-			o.OutageMs = stats.Millis(usable.Sub(planned))
+			o.DaemonOutageMs = stats.Millis(usable.Sub(planned))
 		}
 	default:
 		o.GapMs = stats.Millis(f.longestGap(moment, moment.Add(window)))

@@ -21,7 +21,7 @@ const (
 	piece   = 14_000 // bytes of a segment: few and large ones carry a rate as well
 	planned = 6 * time.Second
 	leaves  = 8 * time.Second // the old link, but for the cut
-	moves   = planned + 30*ms // the first update; of the cut the new locator is usable then
+	moves   = planned + 30*ms // the first update; of the cut the new network is advertised then
 )
 
 // script is one flow through one handoff; the zero value of a field is no fault.
@@ -29,6 +29,7 @@ type script struct {
 	scenario, kind, variant string
 	env                     *exp.Env
 
+	says      time.Duration // of the cut: from the advertisement to the locator, as the daemon says
 	hold      time.Duration // how long arrivals stop from the handoff on
 	hole      [2]time.Duration
 	late      int // arrivals overtaken by the next one after the handoff
@@ -236,7 +237,8 @@ func (x *script) trace(length time.Duration) *scene.Trace {
 	t.Steps = []scene.Done{step(planned, scene.Attach, "net2", "net1"), step(leaves, scene.Detach, "net1", "")}
 	if x.kind == cut {
 		t.Steps = []scene.Done{step(planned, scene.Swap, "net2", "net1")}
-		t.Events["mn"] = []node.Event{{Time: exptest.At(moves), Kind: "locator-added",
+		t.Adverts = []scene.Advert{{At: exptest.At(planned - ms), Link: "net2"}, {At: exptest.At(moves), Link: "net2"}}
+		t.Events["mn"] = []node.Event{{Time: exptest.At(moves + x.says), Kind: "locator-added",
 			To: []node.LinkLocator{{Link: "net2"}}}}
 	}
 	return t

@@ -86,6 +86,9 @@ func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err er
 	var diff []string
 	if withRoam {
 		diff = a.compare(ctx, "with roamd")
+		if err = a.net.CountAcks(ctx); err != nil {
+			return nil, err
+		}
 	}
 	t, err = a.pass(ctx)
 	if err != nil {
@@ -190,6 +193,9 @@ func parseRoutes(text string) map[string]bool {
 // the same links.
 func (a *round) endRoam(ctx context.Context, t *trace) error {
 	var err error
+	if t.acks, err = a.net.Acknowledged(ctx); err != nil {
+		return err
+	}
 	if t.established, err = a.net.Mobile().Node.Established(ctx); err != nil {
 		return err
 	}

@@ -22,14 +22,14 @@ type records struct {
 	length   time.Duration
 	out, in  func(*exptest.Datagram) // of the UDP probe with Roam
 	up, down func(time.Duration) bool
-	late     map[string]time.Duration // from the advertisement to the locator, by number of the handoff
-	slow     map[int]time.Duration    // from the locator to data, by number of the handoff
-	bytes    map[string]uint64        // additional bytes by link, in the samples of the phase of three links
-	routes   string                   // afterwards
+	says     time.Duration         // from the advertisement to the locator, as the daemon says
+	slow     map[int]time.Duration // more from the advertisement to data, by number of the handoff
+	bytes    map[string]uint64     // additional bytes by link, in the samples of the phase of three links
+	routes   string                // afterwards
 	died     map[string]error
 	drops    map[string]uint64
-	peers    int
-	spilled  *scene.Losses // datagrams that the emulator dropped
+	acks     map[string]int // of the correspondents
+	spilled  *scene.Losses  // datagrams that the emulator dropped
 	lateCut  time.Duration
 	behind   time.Duration // of the lab's schedule
 	came     uint64        // packets to a network after its cut
@@ -48,33 +48,23 @@ func (s session) State() workload.State { return workload.State{} }
 var sessions = []string{"iperf3 TCP", "iperf3 UDP", "curl", "ssh", "UDP probe", "TCP out", "TCP in"}
 
 // healthy is a run in which each claim holds by little: the first datagram after the hard
-// handoff comes 27 ms after the locator, TCP pauses 45 ms, a locator takes 90 ms.
+// handoff comes 27 ms after the advertisement, TCP pauses 45 ms, data take 90 ms.
 func healthy(t testing.TB, set ...string) *records {
 	p := exptest.Params(t, Experiment.Params, "quick", append([]string{"udp_rate=4000", "udp_rate_in=1000"}, set...)...)
 	pl := plan(p, false)
 	return &records{
-		t: t, p: p, length: pl.Length, late: map[string]time.Duration{},
+		t: t, p: p, length: pl.Length, says: 90 * time.Millisecond,
 		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
 		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{},
-		drops: map[string]uint64{"cut": 12, "queue": 0}, peers: 2,
+		drops: map[string]uint64{"cut": 12, "queue": 0}, acks: map[string]int{"cn1": 12, "cn2": 1},
 	}
 }
 
-// locator returns when the daemon has a locator after the step of handoff n, 1 and up.
-func (x *records) locator(n int, at time.Duration) time.Duration {
-	return at + 200*time.Millisecond + x.lag(n)
-}
+// advert is when the first advertisement comes after a step.
+func advert(at time.Duration) time.Duration { return at + 200*time.Millisecond }
 
-// lag is the time from the advertisement to the locator.
-func (x *records) lag(n int) time.Duration {
-	if d, ok := x.late[string(rune('0'+n))]; ok {
-		return d
-	}
-	return 90 * time.Millisecond
-}
-
-// hardLocator is when the locator of the hard handoff is usable.
-func (x *records) hardLocator() time.Duration { return x.locator(5, plan(x.p, false).hard) }
+// hardAdvert is when that of the hard handoff comes.
+func (x *records) hardAdvert() time.Duration { return advert(plan(x.p, false).hard) }
 
 // softStep returns the step of soft handoff n, 1 and up.
 func softStep(p exp.Params, n int) time.Duration {
@@ -92,7 +82,7 @@ func softStep(p exp.Params, n int) time.Duration {
 // pass makes the records of one pass.
 func (x *records) pass(control bool) *trace {
 	pl := plan(x.p, control)
-	tr := &trace{plan: pl, established: x.peers, Trace: &scene.Trace{
+	tr := &trace{plan: pl, acks: x.acks, established: 1, Trace: &scene.Trace{
 		Start: exptest.Origin, End: exptest.At(pl.Length), Drops: x.drops,
 	}}
 	n := 0
@@ -109,9 +99,10 @@ func (x *records) pass(control bool) *trace {
 			continue
 		}
 		n++
-		usable := x.locator(n, s.At)
-		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(usable - x.lag(n)), Link: s.Link})
-		tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(usable + x.slow[n]), Link: s.Link})
+		came := advert(s.At)
+		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(came), Link: s.Link})
+		tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(came + 90*time.Millisecond + x.slow[n]), Link: s.Link})
+		usable := came + x.says
 		to := []node.LinkLocator{{Link: s.Link}}
 		tr.events = append(tr.events,
 			node.Event{Time: exptest.At(usable), Kind: "locator-added", To: to},
@@ -167,7 +158,7 @@ var flows = map[string]*udpflow.Flow{}
 // flow returns one way of the UDP probe; fault is nil for the one without a fault.
 func (x *records) flow(way string, fault func(*exptest.Datagram), pause time.Duration,
 	probe func(func(*exptest.Datagram)) func(*exptest.Datagram)) *udpflow.Flow {
-	key := fmt.Sprint(way, pause, x.hardLocator())
+	key := fmt.Sprint(way, pause, x.hardAdvert())
 	if f := flows[key]; f != nil && fault == nil {
 		return f
 	}
@@ -181,18 +172,18 @@ func (x *records) flow(way string, fault func(*exptest.Datagram), pause time.Dur
 // judge extracts all metrics.
 func (x *records) judge(r *result.Result, _ int) {
 	with, tr := x.pass(false), &traffic{overflows: x.spilled, outcome: map[string]error{}}
-	first := x.hardLocator() + 27*time.Millisecond
+	first := x.hardAdvert() + 27*time.Millisecond
 	away := exptest.Within(with.plan.hard, first-5*time.Millisecond)
 	probe := func(more func(*exptest.Datagram)) func(*exptest.Datagram) {
 		return func(d *exptest.Datagram) {
-			d.Lost = away(d.At) // those sent before the locator is usable never arrive
+			d.Lost = away(d.At) // those sent before the network can be used never arrive
 			if more != nil {
 				more(d)
 			}
 		}
 	}
 	pause := func(more func(time.Duration) bool) func(time.Duration) bool {
-		at := x.locator(2, softStep(x.p, 2))
+		at := advert(softStep(x.p, 2)) + 90*time.Millisecond
 		return func(d time.Duration) bool {
 			return away(d) || exptest.Within(at, at+45*time.Millisecond)(d) || more != nil && more(d)
 		}
@@ -264,7 +255,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add("dead "+s, func(x *records) { x.died[s] = died }, red...)
 	}
 	add("UDP probe dead at the end", func(x *records) { x.in = lose(x.length-600*ms, x.length) }, "sessions", "soft-loss")
-	add("plain IPv6 with one peer", func(x *records) { x.peers = 1 }, "roam")
+	add("plain IPv6 with one peer", func(x *records) { x.acks["cn2"] = 0 }, "roam")
 	add("one lost out", func(x *records) { x.out = one(lost + 100*ms) }, "soft-loss")
 	add("one lost in", func(x *records) { x.in = one(lost + 100*ms) }, "soft-loss")
 	add("one lost in the beginning", func(x *records) { x.out = one(0) }, "soft-loss")
@@ -274,10 +265,10 @@ func TestEachClaimSeesRed(t *testing.T) {
 	for n, name := range map[int]string{1: "first", 4: "last"} {
 		at := softStep(healthy(t).p, n)
 		add("TCP out pauses in the "+name, func(x *records) {
-			x.up = exptest.Within(x.locator(n, at), x.locator(n, at)+54*ms)
+			x.up = exptest.Within(advert(at), advert(at)+54*ms)
 		}, "soft-tcp-gap")
 		add("TCP in pauses in the "+name, func(x *records) {
-			x.down = exptest.Within(x.locator(n, at), x.locator(n, at)+54*ms)
+			x.down = exptest.Within(advert(at), advert(at)+54*ms)
 		}, "soft-tcp-gap")
 		add("TCP in pauses when the link goes in the "+name, func(x *records) {
 			cut := at + x.p.Seconds("overlap_s")
@@ -291,17 +282,20 @@ func TestEachClaimSeesRed(t *testing.T) {
 			cut := at + x.p.Seconds("overlap_s")
 			x.down = exptest.Within(cut-60*ms, cut-6*ms)
 		}, "soft-tcp-gap")
-		add("late locator in the "+name, func(x *records) { x.late[string(rune('0'+n))] = 104 * ms }, "ra-usable", "ra-data")
 		add("late data in the "+name, func(x *records) { x.slow[n] = 14 * ms }, "ra-data")
 	}
-	add("first datagram out late", func(x *records) { x.out = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")
-	add("first datagram in late", func(x *records) { x.in = lose(pl.hard, x.hardLocator()+29*ms) }, "hard-first")
+	add("a daemon that says it late", func(x *records) { x.says = 500 * ms })
+	add("first datagram late, and the daemon says that its locator was", func(x *records) {
+		x.says, x.in = 500*ms, lose(pl.hard, x.hardAdvert()+29*ms)
+	}, "hard-first")
+	add("first datagram out late", func(x *records) { x.out = lose(pl.hard, x.hardAdvert()+29*ms) }, "hard-first")
+	add("first datagram in late", func(x *records) { x.in = lose(pl.hard, x.hardAdvert()+29*ms) }, "hard-first")
 	for way, pick := range map[string]func(*records, func(*exptest.Datagram)){
 		"out": func(x *records, f func(*exptest.Datagram)) { x.out = f },
 		"in":  func(x *records, f func(*exptest.Datagram)) { x.in = f },
 	} {
 		add("slow "+way+" until 60 ms", func(x *records) {
-			at := x.hardLocator()
+			at := x.hardAdvert()
 			pick(x, func(d *exptest.Datagram) {
 				d.Lost = d.Lost || d.At >= at && d.At < at+60*ms && d.At/ms%2 == 1
 			})

@@ -119,8 +119,8 @@ func (t *trace) addGaps(r *result.Result) {
 		note("static", t.At(t.plan.static.from+time.Duration(i)*w))
 	}
 	for _, h := range t.handoffs() {
-		if !h.hard && !h.usable.IsZero() {
-			note("handoff", h.usable)
+		if !h.hard && !h.advert.IsZero() {
+			note("handoff", h.advert)
 			note("handoff", h.cut)
 		}
 	}
@@ -154,30 +154,26 @@ func (t *trace) addMarks(r *result.Result) {
 func (t *trace) handoffTable() result.Table {
 	tab := result.Table{
 		Title: "Cost of each handoff",
-		Note: "Carrier to locator: from the carrier of the new link to the use of its locator. RA to locator: from the " +
-			"first Router Advertisement there; negative where the daemon did not wait for one. LU to ack: Locator Update to " +
-			"acknowledgement, per correspondent. Gaps: longest at any receiving application, above the static control.",
-		Columns: []string{"#", "kind", "from", "to", "at", "carrier to locator", "RA to locator", "LU to ack",
-			"all acknowledged", "UDP lost", "UDP gap", "TCP gap"},
+		Note: "Carrier to RA: from the carrier of the new link to the first Router Advertisement there. RA to data: from " +
+			"that to the host's data on the link, as the emulator sees them. Gaps: longest at any receiving application, " +
+			"above the static control. The daemon's own times decide nothing: RA to locator is negative where it did not " +
+			"wait for an advertisement; LU to ack is from Locator Update to acknowledgement, per correspondent.",
+		Columns: []string{"#", "kind", "from", "to", "at", "carrier to RA", "RA to data", "UDP lost", "UDP gap", "TCP gap",
+			"daemon: RA to locator", "daemon: LU to ack", "daemon: all acknowledged"},
 	}
 	for _, h := range t.handoffs() {
-		kind, carrier, ra := "soft", "–", "–"
+		kind := "soft"
 		if h.hard {
 			kind = "hard"
 		}
-		if !h.usable.IsZero() && !h.advert.IsZero() {
-			ra = ms(stats.Millis(h.usable.Sub(h.advert)))
-		}
-		if !h.usable.IsZero() {
-			carrier = ms(stats.Millis(h.usable.Sub(h.up)))
-		}
 		var lu []string
-		for _, v := range h.luMs {
+		for _, v := range h.opinion.luMs {
 			lu = append(lu, fmt.Sprintf("%.1f", v))
 		}
 		tab.Rows = append(tab.Rows, []string{
-			fmt.Sprint(h.number), kind, h.from, h.to, fmt.Sprintf("%.2f s", t.Rel(h.up)), carrier, ra,
-			strings.Join(lu, ", ") + " ms", ms(h.ackMs), fmt.Sprint(h.lost), ms(h.udpGapMs), ms(h.tcpGapMs),
+			fmt.Sprint(h.number), kind, h.from, h.to, fmt.Sprintf("%.2f s", t.Rel(h.up)), ms(since(h.up, h.advert)),
+			ms(since(h.advert, h.carried)), fmt.Sprint(h.lost), ms(h.udpGapMs), ms(h.tcpGapMs),
+			ms(since(h.advert, h.opinion.usable)), strings.Join(lu, ", ") + " ms", ms(h.opinion.ackMs),
 		})
 	}
 	return tab

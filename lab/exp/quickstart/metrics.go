@@ -30,7 +30,8 @@ func (t *trace) metrics(env *exp.Env) {
 		}
 	}
 	r.Set("emulator_drops", drops)
-	r.Set("sessions_established", float64(t.established))
+	r.Set("ilnp_correspondents", float64(t.ilnp()))
+	r.Set("daemon_sessions_established", float64(t.established))
 	r.SetBool("routes_unchanged", len(t.routeDiff) == 0)
 	for _, d := range t.routeDiff {
 		r.Mark(result.Event{T: t.Rel(t.End), Arm: "routes", Kind: "route", Label: d})
@@ -57,6 +58,17 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("duality_share_error_points", worst)
 	r.Set("duality_change_ms", took)
+}
+
+// ilnp counts the correspondents that acknowledged a Locator Update: with them the host has
+// sessions of ILNP.
+func (t *trace) ilnp() (n int) {
+	for _, acks := range t.acks {
+		if acks > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // inEffect returns when the links of a phase, and no others, had come into use both ways: the
@@ -164,13 +176,13 @@ func (t *trace) softMetrics(r *result.Result) {
 		if h.hard {
 			continue
 		}
-		ra = max(ra, since(h.advert, h.usable))
+		ra = max(ra, since(h.advert, h.opinion.usable))
 		data = max(data, since(h.advert, h.carried))
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
 	}
 	r.Set("tcp_soft_gap_ms", tcpGap)
 	r.Set("udp_soft_gap_ms", udpGap)
-	r.Set("ra_to_locator_ms", ra)
+	r.Set("daemon_ra_to_locator_ms", ra)
 	r.Set("ra_to_data_ms", data)
 }
 
@@ -205,13 +217,13 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 		if !h.hard {
 			continue
 		}
-		if h.usable.IsZero() {
-			why := "the daemon reported no locator on the new link"
+		if h.advert.IsZero() {
+			why := "no Router Advertisement came on the new link"
 			r.Miss("hard_first_ms", why)
 			r.Miss("hard_full_rate_ms", why)
 			return
 		}
-		from := h.usable
+		from := h.advert
 		if h.cut.After(from) {
 			from = h.cut
 		}
@@ -235,7 +247,8 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 			_, gap := read.LongestGap(from, h.end)
 			r.Set("hard_tcp_gap_"+way+"_ms", stats.Millis(gap))
 		}
-		r.Set("hard_away_ms", stats.Millis(h.usable.Sub(h.cut)))
+		r.Set("hard_away_ms", stats.Millis(from.Sub(h.cut)))
+		r.Set("daemon_hard_away_ms", since(h.cut, h.opinion.usable))
 		r.Set("hard_ra_to_data_ms", since(h.advert, h.carried))
 		r.Set("hard_lost", float64(h.lost))
 	}

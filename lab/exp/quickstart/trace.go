@@ -18,10 +18,11 @@ type trace struct {
 	plan        schedule
 	counters    map[string][]node.Counter // of the data planes, by host
 	traffic     *traffic
-	events      []node.Event // of the mobile host's daemon, to the end of the applications
-	established int
-	routeDiff   []string  // differences of the routing table, in words
-	monitor     *recorder // of the pass with Roam
+	events      []node.Event   // of the mobile host's daemon, to the end of the applications
+	acks        map[string]int // Locator Updates that each correspondent acknowledged
+	established int            // sessions, as the daemon says
+	routeDiff   []string       // differences of the routing table, in words
+	monitor     *recorder      // of the pass with Roam
 }
 
 // handoff is one change of the network, with its cost.
@@ -30,16 +31,21 @@ type handoff struct {
 	hard     bool
 	from, to string
 	up       time.Time // carrier of the new link
-	advert   time.Time // first advertisement there; zero: none received
-	usable   time.Time // the daemon has a locator there, as it says; zero if never
+	advert   time.Time // first advertisement there: the network can be used; zero: none received
 	carried  time.Time // the new link carries the mobile host's data, as the emulator says; zero if never
 	cut      time.Time // carrier of the old link lost
 	end      time.Time // next step
-	ackMs    float64   // handoff begun to acknowledged by all; NaN if unknown
-	luMs     []float64 // Locator Update to acknowledgement, each correspondent
-	lost     int       // datagrams of the probe, both ways
-	udpGapMs float64   // longest of both ways, above the static control
-	tcpGapMs float64   // likewise; of the hard handoff, up to the next step
+	opinion  opinion
+	lost     int     // datagrams of the probe, both ways
+	udpGapMs float64 // longest of both ways, above the static control
+	tcpGapMs float64 // likewise; of the hard handoff, up to the next step
+}
+
+// opinion is what the mobile host's daemon says of a handoff. No claim judges it.
+type opinion struct {
+	usable time.Time // it has a locator on the new link; zero if never
+	ackMs  float64   // handoff begun to acknowledged by all; NaN if unknown
+	luMs   []float64 // Locator Update to acknowledgement, each correspondent
 }
 
 // handoffs lists the changes of the ring and the hard one.
@@ -57,7 +63,9 @@ func (t *trace) handoffs() []handoff {
 			up:     s.At,
 			cut:    s.At,
 			end:    t.End,
-			ackMs:  math.NaN(),
+		}
+		if s.Settled { // the old link goes when the new one has a locator
+			h.cut = s.Over
 		}
 		for _, later := range t.Steps[i+1:] {
 			if later.Op == scene.Detach && later.Link == s.From {
@@ -68,34 +76,36 @@ func (t *trace) handoffs() []handoff {
 				break
 			}
 		}
-		h.usable, _ = node.Added(t.events, h.to, h.up)
+		h.advert, _ = t.Advertised(h.to, h.up)
 		h.carried, _ = t.Carried(h.to, h.up)
-		for _, ra := range t.Adverts {
-			if ra.Link == h.to && !ra.At.Before(h.up) {
-				h.advert = ra.At
-				break
-			}
-		}
+		h.opinion = t.told(h)
 		t.costs(&h)
 		out = append(out, h)
 	}
 	return out
 }
 
-// costs sets the cost of a handoff, from the daemon's events and the probes.
-func (t *trace) costs(h *handoff) {
+// told returns the daemon's opinion of a handoff.
+func (t *trace) told(h handoff) (o opinion) {
+	o.ackMs = math.NaN()
+	o.usable, _ = node.Added(t.events, h.to, h.up)
 	for _, e := range t.events {
 		if e.Time.Before(h.up) || !e.Time.Before(h.end) {
 			continue
 		}
 		switch {
 		case e.Kind == "update-acked" && e.RTTMs > 0 && e.Time.Before(h.cut.Add(time.Second)):
-			h.luMs = append(h.luMs, e.RTTMs)
-		case e.Kind == "handoff-done" && math.IsNaN(h.ackMs) && node.HasLink(e.To, h.to):
+			o.luMs = append(o.luMs, e.RTTMs)
+		case e.Kind == "handoff-done" && math.IsNaN(o.ackMs) && node.HasLink(e.To, h.to):
 			// The loss of the old link alone is a handoff, too, to no link.
-			h.ackMs = e.DurationMs
+			o.ackMs = e.DurationMs
 		}
 	}
+	return o
+}
+
+// costs sets the cost of a handoff, from the logs of the probes.
+func (t *trace) costs(h *handoff) {
 	tr := t.traffic
 	// Packets in flight to the cut link belong to the hard handoff.
 	from, to := h.up, h.end
@@ -105,12 +115,12 @@ func (t *trace) costs(h *handoff) {
 		to = hard
 	}
 	h.lost = tr.flowUp.Count(from, to).Lost + tr.flowDown.Count(from, to).Lost
-	begin := h.usable
+	begin := h.advert
 	if begin.IsZero() {
 		begin = h.up
 	}
-	// Soft: all the time, up to the next step. Hard: between the cut and the new locator there
-	// is no network.
+	// Soft: all the time, up to the next step. Hard: between the cut and the first
+	// advertisement there is no network.
 	windows := [][2]time.Time{{h.up, h.cut}, {h.cut, to}}
 	if h.hard {
 		windows = [][2]time.Time{{begin, begin.Add(t.window())}}

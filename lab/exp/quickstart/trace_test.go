@@ -45,7 +45,7 @@ func reads(length time.Duration, hole span) (s tcpflow.Stream) {
 }
 
 // synthetic is a pass with one soft handoff at 5 s (locator at 6 s, cut at 7 s,
-// a TCP gap of 40 ms there) and a hard one at 10 s (locator at 11 s, first
+// a TCP gap of 40 ms there) and a hard one at 10 s (advertisement at 11 s, first
 // datagram 25 ms later).
 func synthetic() *trace {
 	hole := span{10 * time.Second, 11*time.Second + 15*time.Millisecond}
@@ -69,13 +69,13 @@ func synthetic() *trace {
 			step(10*time.Second, entry(scene.Swap, "net3", "net2", "hard")),
 			step(15*time.Second, entry(scene.Mode, "duality", "", "duality")),
 		}, Adverts: []scene.Advert{{At: after(5900 * time.Millisecond), Link: "net2"},
-			{At: after(10990 * time.Millisecond), Link: "net3"}}},
+			{At: after(11 * time.Second), Link: "net3"}}},
 		events: []node.Event{
 			locator(6*time.Second, "net2"),
 			{Time: after(6*time.Second + 21*time.Millisecond), Kind: "update-acked", RTTMs: 21},
 			{Time: after(6*time.Second + 22*time.Millisecond), Kind: "handoff-done", To: []node.LinkLocator{{Link: "net2"}},
 				DurationMs: 22},
-			locator(11*time.Second, "net3"),
+			locator(11*time.Second+10*time.Millisecond, "net3"),
 		},
 		traffic: &traffic{flowUp: flow, flowDown: flow, readUp: read, readDown: read},
 	}
@@ -99,14 +99,23 @@ func TestHandoffCosts(t *testing.T) {
 	}
 	// 40 ms of silence from the start of the window, and the static windows have 1 ms.
 	if !near(soft.tcpGapMs, 39) || !near(soft.udpGapMs, 0) || soft.lost != 0 ||
-		!near(soft.ackMs, 22) || len(soft.luMs) != 1 {
+		!near(soft.opinion.ackMs, 22) || len(soft.opinion.luMs) != 1 {
 		t.Errorf("cost of the soft handoff %+v", soft)
 	}
-	if !near(stats.Millis(soft.usable.Sub(soft.advert)), 100) {
-		t.Errorf("advertisement to locator %v", soft.usable.Sub(soft.advert))
+	if took := soft.opinion.usable.Sub(soft.advert); took != 100*time.Millisecond {
+		t.Errorf("advertisement to locator %v", took)
 	}
-	if !hard.hard || hard.lost != 2*1015 || !math.IsNaN(hard.ackMs) || !near(hard.udpGapMs, 24) {
+	if !hard.hard || hard.lost != 2*1015 || !math.IsNaN(hard.opinion.ackMs) || !near(hard.udpGapMs, 24) {
 		t.Errorf("hard handoff %+v", hard)
+	}
+}
+
+// A cut that waits for the locator is where the step ends.
+func TestSettledCut(t *testing.T) {
+	tr := synthetic()
+	tr.Steps[3].Settled, tr.Steps[3].Over = true, after(11*time.Second+7*time.Millisecond)
+	if h := tr.handoffs()[1]; !h.cut.Equal(tr.Steps[3].Over) {
+		t.Errorf("cut at %v", h.cut.Sub(origin))
 	}
 }
 

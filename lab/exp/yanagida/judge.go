@@ -54,9 +54,16 @@ func (s *seen) judge(o *outcome) {
 	s.removals(o)
 	s.sources(o)
 	s.away(o)
+	own := s.fromMobile()
 	for _, d := range s.trace.Steps {
-		if at, ok := node.Added(s.trace.Events["mn"], d.Link, d.At); ok && d.Op == scene.Attach {
-			o.BringUpMs = append(o.BringUpMs, stats.Millis(at.Sub(d.At)))
+		if d.Op != scene.Attach {
+			continue
+		}
+		if i := slices.IndexFunc(own, func(p packets.Packet) bool { return p.Where == d.Link && !p.At.Before(d.At) }); i >= 0 {
+			o.BringUpMs = append(o.BringUpMs, stats.Millis(own[i].At.Sub(d.At)))
+		}
+		if at, ok := node.Added(s.trace.Events["mn"], d.Link, d.At); ok {
+			o.DaemonBringUpMs = append(o.DaemonBringUpMs, stats.Millis(at.Sub(d.At)))
 		}
 	}
 }

@@ -162,6 +162,7 @@ func signals(r *result.Result, o *outcome) {
 	}
 	add(r, "lu_unacknowledged", 0)
 	worst(r, "bring_up_median_ms", stats.Median(o.BringUpMs))
+	worst(r, "daemon_bring_up_median_ms", stats.Median(o.DaemonBringUpMs))
 }
 
 // guards sets the metrics without which a figure has no meaning.

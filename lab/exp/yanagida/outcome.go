@@ -34,7 +34,8 @@ type outcome struct {
 	AfterRemovalMs   float64
 	AfterRemovalSent int
 	WrongSource      int       // packets with a source outside the network of their link
-	BringUpMs        []float64 // from carrier to locator
+	BringUpMs        []float64 // from carrier to the first data on the link
+	DaemonBringUpMs  []float64 // from carrier to locator, as the daemon says
 	Away             int       // bytes of payload that arrived while the only network was away
 	AwayS            float64   // duration of that
 	Drops            map[string]uint64

@@ -1,0 +1,196 @@
+package hostile
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/lab/exp/exptest"
+	"roam/lab/packets"
+	"roam/lab/scene"
+)
+
+// signal is a Locator Update of the mobile host, or its acknowledgement.
+type signal struct {
+	at  time.Duration
+	ack bool
+	udp bool
+	set []byte // of networks
+}
+
+// air is what the mobile host's links carry: healthy records but for what a case alters.
+type air struct {
+	udp      bool // the form of control before the handoff, and inside
+	echoUDP  bool // that of the answer to an echo inside
+	deaf     bool // no control of the correspondent comes before the handoff
+	plain    bool // none comes inside
+	signals  []signal
+	inUse    string           // link of the data at the end
+	others   int              // every so many data packets go by the other link, of the mobile host's and of the others
+	othersIn int              // and those to it
+	changed  [2]time.Duration // in duality: the last moment at which connections go over to another path
+}
+
+// newAir is what each claim needs.
+func newAir(n network) air {
+	const ms = time.Millisecond
+	a := air{udp: n.udp, echoUDP: n.udp, inUse: "net1", others: 11, othersIn: 11,
+		changed: [2]time.Duration{changed, changed - 100*ms}}
+	if n.late {
+		a.inUse = "net2"
+	}
+	early, late := !n.acked, n.acked
+	a.signals = []signal{
+		{inside - time.Second, false, early, []byte{2}}, {inside - 900*ms, true, early, []byte{2}},
+		{inside + 10*ms, false, false, []byte{1}}, {inside + 110*ms, false, true, []byte{1}},
+		{inside + 130*ms, true, late, []byte{1}},
+	}
+	return a
+}
+
+// control is a control message between the two hosts, as a capture shows it.
+func control(at time.Duration, link string, own, udp bool, body ...byte) packets.Packet {
+	p := packets.Packet{At: exptest.At(at), Where: link, Proto: packets.ICMPv6, Nonce: true, Data: body,
+		Src: roam.ILV{L64: 1, NID: scene.NID("mn")}.Addr(), Dst: roam.ILV{L64: 9, NID: scene.NID("cn1")}.Addr()}
+	if !own {
+		p.Src, p.Dst = p.Dst, p.Src
+	}
+	if udp {
+		p.Proto, p.Nonce, p.SrcPort, p.DstPort = packets.UDP, false, 4444, 4444
+		p.Data = append([]byte{packets.ICMPv6, 0, 0x8b, 4, 1, 2, 3, 4}, body...)
+		p.Payload = len(p.Data)
+	}
+	return p
+}
+
+// update is the body of a Locator Update.
+func update(s signal) []byte {
+	b := []byte{156, 0, 0, 0, byte(len(s.set)), 1, 0, 0}
+	if s.ack {
+		b[5] = 2
+	}
+	for _, l := range s.set {
+		b = append(binary.BigEndian.AppendUint64(b, uint64(l)), 0, 10, 0, 9)
+	}
+	return b
+}
+
+// segment is a packet of a connection, or of the UDP flow.
+func segment(at time.Duration, link string, own bool, proto uint8, port uint16) packets.Packet {
+	p := control(at, link, own, false)
+	p.Proto, p.Nonce, p.SrcPort, p.DstPort, p.Payload, p.Data = proto, false, 40_000, port, 1000, make([]byte, 100)
+	if !own {
+		p.SrcPort, p.DstPort = port, 40_000
+	}
+	return p
+}
+
+// echo is the body of an echo request.
+func echo() []byte { return []byte{128, 0, 0, 0} }
+
+// wire makes the capture.
+func (a air) wire(n network) (w wire) {
+	const ms = time.Millisecond
+	add := func(p packets.Packet) { w.list = append(w.list, p) }
+	add(control(100*ms, "net1", true, a.udp, echo()...))
+	if !a.deaf {
+		add(control(120*ms, "net1", false, a.udp, echo()...))
+	}
+	for _, s := range a.signals {
+		link := map[bool]string{true: "net1", false: "net2"}[s.at >= inside]
+		if !a.plain || s.at < inside || !s.ack {
+			add(control(s.at, link, !s.ack, s.udp, update(s)...))
+		}
+	}
+	if !a.plain {
+		add(control(inside+200*ms, "net1", false, !a.echoUDP, echo()...))
+		add(control(inside+300*ms, "net1", false, a.echoUDP, echoReply, 0, 0, 0))
+	}
+	links := [2]string{"net1", "net2"}
+	i := 0
+	for at := inside - time.Second; at < ending; at += 20 * ms {
+		i++
+		for way := range 2 {
+			for k, port := range []uint16{7001, 7002, udpPort} {
+				link, proto := links[1], uint8(packets.TCP)
+				if port == udpPort {
+					proto = packets.UDP
+				}
+				every := [2]int{a.others, a.othersIn}[way]
+				switch {
+				case n.duality && (at < inside || k == 2 && i%2 == 0):
+					link = links[0]
+				case n.duality && k < 2 && at <= a.changed[way]:
+					link = links[i%2]
+				case n.duality:
+					link = links[k%2]
+				case at >= inside:
+					if link = a.inUse; i%every == 0 {
+						link = map[string]string{"net1": "net2", "net2": "net1"}[link]
+					}
+				}
+				add(segment(at, link, way == 0, proto, port))
+			}
+		}
+	}
+	w.list = packets.Merge(w.list)
+	return w
+}
+
+// wireFaults are those of the captures of a network that is left for another.
+func wireFaults(n network, add planted) {
+	const ms = time.Millisecond
+	other := map[string]string{"net1": "net2", "net2": "net1"}
+	add("data on another link", "answer", "", func(x *record) { x.air.inUse = other[x.air.inUse] })
+	add("data out on another link, too", "answer", "", func(x *record) { x.air.others = 9 })
+	add("data in on another link, too", "answer", "", func(x *record) { x.air.othersIn = 9 })
+	if n.late {
+		return
+	}
+	add("another encapsulation", "answer", "", func(x *record) {
+		x.air.echoUDP = !n.udp
+		x.air.signals[4].udp = x.air.signals[4].udp || !n.udp
+	})
+	if !n.acked && n.name != "clean" {
+		return
+	}
+	add("acknowledged another way", "answer", "", func(x *record) { x.air.signals[4].udp = !n.acked })
+	add("acknowledged before the network", "answer", "", func(x *record) { x.air.signals = x.air.signals[:2] })
+	add("never acknowledged", "answer", "", func(x *record) {
+		x.air.signals = append(x.air.signals, signal{ending - ms, false, true, []byte{1}})
+	})
+	add("another set acknowledged", "answer", "", func(x *record) { x.air.signals[4].set = []byte{2} })
+}
+
+// The wire tells of the two hosts alone, and of the first link until the handoff.
+func TestILNPOnTheWire(t *testing.T) {
+	const ms = time.Millisecond
+	good := []packets.Packet{control(ms, "net1", true, false, echo()...), control(2*ms, "net1", false, true, echo()...)}
+	other := control(2*ms, "net1", false, false, echo()...)
+	other.Src = roam.ILV{L64: 9, NID: 77}.Addr()
+	plain := segment(2*ms, "net1", false, packets.UDP, udpPort)
+	for name, c := range map[string]struct {
+		second packets.Packet
+		want   bool
+	}{
+		"both":          {good[1], true},
+		"another host":  {other, false},
+		"plain":         {plain, false},
+		"another link":  {control(2*ms, "net2", false, true, echo()...), false},
+		"afterwards":    {control(inside, "net1", false, true, echo()...), false},
+		"only one end":  {control(2*ms, "net1", true, true, echo()...), false},
+		"data, a nonce": {nonced(plain), true},
+	} {
+		w := wire{list: slices.Clone(append(good[:1:1], c.second))}
+		if got := w.ilnp(exptest.At(inside)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func nonced(p packets.Packet) packets.Packet {
+	p.Nonce = true
+	return p
+}
