@@ -26,7 +26,7 @@ func (a *app) listCommand() *cobra.Command {
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show an experiment: topology, parameters, presets, claims and published values",
+		Use: "show NAME", Short: "Show an experiment: topology, parameters, presets, claims",
 		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
 		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := runner.Show(args[0])
@@ -51,7 +51,7 @@ func experimentNames(_ *cobra.Command, args []string, _ string) (names []string,
 func (a *app) runCommand() *cobra.Command {
 	var opt runner.Options
 	cmd := &cobra.Command{
-		Use: "run NAME", Short: "Run an experiment; status 0: its claims hold, 1: one does not, 3: inconclusive",
+		Use: "run NAME", Short: "Run an experiment (status 0: pass, 1: fail, 3: inconclusive)",
 		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.measure(cmd.Context(), args[0], opt)

@@ -29,7 +29,7 @@ func (a *app) interopCommand() *cobra.Command {
 	var host foreignFlags
 	cmd := &cobra.Command{
 		Use:   "interop TARGET",
-		Short: "Hold Roam against another ILNPv6 stack; status 0 only when every case that was measured passes",
+		Short: "Test Roam against another ILNPv6 stack",
 		Long: "Runs set-up, moves, duality and reboots against TARGET and prints a table. TARGET is a\n" +
 			"scripted stack: " + strings.Join(interop.ProfileNames(), ", ") + ";\n" +
 			"or, with --link, --nid and --l64, what a host on a link of this machine shall be called.",

@@ -22,7 +22,7 @@ func (a *app) linkCommand() *cobra.Command {
 	var at []string
 	cmd := &cobra.Command{
 		Use:   "link NETNS/DEVICE NETNS/DEVICE [KEY=VALUE]...",
-		Short: "Emulate a link between two network namespaces until interrupted",
+		Short: "Emulate a link between two namespaces until interrupted",
 		Long: "Makes a device in each of two network namespaces and carries frames between them\n" +
 			"with the properties given, until SIGINT or SIGTERM; both devices go with it.\n" +
 			"Keys: delay, jitter, loss, duplicate, rate, queue, reorder, control-first, cut, seed;\n" +
