@@ -78,7 +78,9 @@ func left(s *float64) string {
 }
 
 // nbytes formats a number of bytes with a decimal prefix.
-func nbytes(n uint64) string { return scaled(n, 1000, []string{" B", " kB", " MB", " GB", " TB", " PB", " EB"}) }
+func nbytes(n uint64) string {
+	return scaled(n, 1000, []string{" B", " kB", " MB", " GB", " TB", " PB", " EB"})
+}
 
 // count formats a number of things: from a million on with a decimal prefix.
 func count(n uint64) string { return scaled(n, 1e6, []string{"", " k", " M", " G", " T", " P", " E"}) }

@@ -22,9 +22,10 @@ import (
 // The widest that a host plausibly has: names as long as the kernel and the DNS allow, prefixes
 // without a zero, a year's uptime, every counter at its end.
 const (
-	wideLink = "enx001122334455"
-	wideNID  = roam.NID(0xfedc_ba98_7654_3211)
-	wideName = "a-peer-with-a-rather-long-name.department-of-networks.university.example.org"
+	wideLink   = "enx001122334455"
+	wideNID    = roam.NID(0xfedc_ba98_7654_3211)
+	wideReason = "the IPsec policy dir out src 2a02:8109:abcd:ef10::/60 dst ::/0 priority 4294967295"
+	wideName   = "a-peer-with-a-rather-long-name.department-of-networks.university.example.org"
 )
 
 var wideAge = 366*24*time.Hour + 23*time.Hour
@@ -44,24 +45,29 @@ func widen(t *testing.T, w *world) {
 	d.StatusValue.UptimeS, d.StatusValue.NID = long, wideNID
 	d.LocatorList = nil
 	for i := range 3 {
-		d.LocatorList = append(d.LocatorList, control.Locator{Link: wideLink, L64: wideL64(i), State: "expired", Disabled: i == 1, Since: since, PreferredS: &long})
+		d.LocatorList = append(d.LocatorList, control.Locator{
+			Link: wideLink, L64: wideL64(i), State: "expired", Disabled: i == 1, Since: since, PreferredS: &long,
+		})
 	}
 	s := d.SessionList[0]
-	s.NID, s.RemoteAlias, s.Names, s.Dead = wideNID, wideNID, []string{wideName, "other." + wideName, "third." + wideName}, true
+	s.NID, s.RemoteAlias, s.Dead = wideNID, wideNID, true
+	s.Names = []string{wideName, "other." + wideName, "third." + wideName}
 	s.Since, s.LastMove, s.LastMoveMS, s.RTTMS = since, since, 12345, 9999
 	s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64
 	s.Claims, s.Encapsulation, s.Spread = true, "udp", "length"
 	s.Checksum, s.ChecksumICMP, s.UpdateForm, s.OptionOn = "rfc6741", "rfc6741", "linux", "always"
 	s.Locators, s.Paths = nil, nil
 	for i := range 4 {
-		s.Locators = append(s.Locators, control.RemoteLocator{L64: wideL64(i), Preference: 65535, LifetimeS: &long, State: "expired"})
+		s.Locators = append(s.Locators, control.RemoteLocator{
+			L64: wideL64(i), Preference: 65535, LifetimeS: &long, State: "expired",
+		})
 		s.Paths = append(s.Paths, control.SessionPath{Path: path(i, i+1), RTTMS: 1234, Share: float64(i) / 6, Long: true})
 	}
 	s.InUse = &s.Paths[0].Path
-	s.Obstructed = []control.Obstruction{{Path: path(0, 1), By: "the IPsec policy dir out src 2a02:8109:abcd:ef10::/60 dst ::/0 priority 4294967295"}}
+	s.Obstructed = []control.Obstruction{{Path: path(0, 1), By: wideReason}}
 	d.SessionList = []control.Session{s}
 	d.PeerList[0].Names, d.PeerList[0].NID = s.Names, wideNID
-	d.PeerList[0].Written = []control.Place{{File: "/etc/roam/hosts-of-the-whole-department-of-networks-and-distributed-systems", Line: 123456}}
+	d.PeerList[0].Written = []control.Place{{File: "/etc/roam/" + wideName, Line: 123456}}
 	d.PeerList[0].Options = []string{"nonce=always", "anywhere=yes", "checksum=rfc6741", "updates=draft", "icmp-checksum=rfc6741"}
 	d.CounterList = nil
 	for c := range decide.Counters {
@@ -78,10 +84,13 @@ func widen(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.RoleList = []control.RoleReport{{RoleStatus: control.RoleStatus{Name: "observer", State: control.RoleRunning}, Report: report}}
-	d.StatusValue.Roles = []control.RoleStatus{{Name: "observer", State: control.RoleRunning, Facts: []control.RoleFact{
-		{Name: "links", Value: strings.Join(d.StatusValue.Plane.Uplinks, " ")}, {Name: "packets", Value: "18446744073709551615 (14880000/s)"},
-	}}}
+	observer := control.RoleStatus{Name: "observer", State: control.RoleRunning}
+	d.RoleList = []control.RoleReport{{RoleStatus: observer, Report: report}}
+	observer.Facts = []control.RoleFact{
+		{Name: "links", Value: strings.Join(d.StatusValue.Plane.Uplinks, " ")},
+		{Name: "packets", Value: "18446744073709551615 (14880000/s)"},
+	}
+	d.StatusValue.Roles = []control.RoleStatus{observer}
 }
 
 // wideEvents has an event of every kind, with all that an event can have.
@@ -90,8 +99,9 @@ func wideEvents(since time.Time) (list []control.Event) {
 		at := []control.LinkLocator{{Link: wideLink, L64: wideL64(i)}, {Link: wideLink, L64: wideL64(i + 1)}}
 		list = append(list, control.Event{
 			Time: since.Add(time.Duration(i) * time.Second), Kind: kind, Peer: wideNID, PeerName: wideName, From: at, To: at,
-			Locators: []roam.L64{wideL64(1), wideL64(2)}, Path: &control.Path{Link: wideLink, Local: wideL64(1), Remote: wideL64(2)},
-			RTTMS: 9999, DurationMS: 9999, Reason: "the IPsec policy dir out src 2a02:8109:abcd:ef10::/60 dst ::/0", Omitted: 12345,
+			Locators: []roam.L64{wideL64(1), wideL64(2)},
+			Path:     &control.Path{Link: wideLink, Local: wideL64(1), Remote: wideL64(2)},
+			RTTMS:    9999, DurationMS: 9999, Reason: wideReason, Omitted: 12345,
 		})
 	}
 	return list
@@ -157,7 +167,8 @@ func TestNothingIsLostOnATerminal(t *testing.T) {
 // TestWideHasThePath: what a narrow overview leaves out is there.
 func TestWideHasThePath(t *testing.T) {
 	w := newWorld(t)
-	if _, out, _ := w.try("--wide"); !strings.Contains(out, "wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64 (one of 2 paths)") {
+	const path = "wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64 (one of 2 paths)"
+	if _, out, _ := w.try("--wide"); !strings.Contains(out, path) {
 		t.Errorf("%s", out)
 	}
 	w.Width = 200
@@ -197,8 +208,8 @@ func TestRefreshesAreFolded(t *testing.T) {
 	for i := range 100 {
 		for _, kind := range []string{control.KindUpdateSent, control.KindUpdateAcked} {
 			w.daemon.EventList = append(w.daemon.EventList, control.Event{
-				Time: controltest.Now.Add(time.Duration(i) * time.Minute), Kind: kind, Peer: 0x0211_22ff_0000_0002, PeerName: "server.example",
-				Locators: own, RTTMS: float64(20 + i),
+				Time: controltest.Now.Add(time.Duration(i) * time.Minute), Kind: kind, Locators: own,
+				Peer: 0x0211_22ff_0000_0002, PeerName: "server.example", RTTMS: float64(20 + i),
 			})
 		}
 	}
@@ -229,7 +240,8 @@ func TestRunsEnd(t *testing.T) {
 	acked := control.Event{Kind: control.KindUpdateAcked}
 	moved := control.Event{Kind: "handoff-started"}
 	var got []int
-	for _, r := range runsOf([]control.Event{sent(1), acked, sent(1), acked, sent(2), sent(1), moved, sent(1), moved, moved}) {
+	list := []control.Event{sent(1), acked, sent(1), acked, sent(2), sent(1), moved, sent(1), moved, moved}
+	for _, r := range runsOf(list) {
 		got = append(got, r.times)
 	}
 	if want := "[2 2 1 1 1 1 1 1]"; fmt.Sprint(got) != want {
