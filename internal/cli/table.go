@@ -65,8 +65,33 @@ func (t *Table) Print(w io.Writer) {
 	}
 	all := append([][]Cell{head}, t.rows...)
 	width := t.widths(all)
+	if t.limit > 0 && sum(width)+gap*(len(width)-1) > t.limit {
+		t.records(w)
+		return
+	}
 	for _, r := range all {
 		t.row(w, width, r)
+	}
+}
+
+// records prints what has too many columns for its terminal: a line for each cell that has a
+// text, behind its heading.
+func (t *Table) records(w io.Writer) {
+	heads := 0
+	for _, h := range t.heads {
+		heads = max(heads, min(utf8.RuneCountInString(h), wholeWord))
+	}
+	for i, r := range t.rows {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		for j, c := range r {
+			if c.Text != "" {
+				c.Right = false
+				width := []int{heads, max(least, t.limit-heads-gap)}
+				t.row(w, width, []Cell{{Text: t.heads[j], Colour: Bold}, c})
+			}
+		}
 	}
 }
 

@@ -1,49 +1,55 @@
-package runner
+package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	"roam/internal/cli"
 	"roam/lab/result"
+	"roam/lab/runner"
 )
 
-// Print writes a result as text: the experiment's tables, then the claims.
-func Print(w io.Writer, r *result.Result) {
+// result prints a result as text: the experiment's tables, then the claims.
+func (a *app) result(r *result.Result) {
 	for _, t := range r.Tables {
-		fmt.Fprintf(w, "\n%s\n", t.Title)
-		tw := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "  "+strings.Join(t.Columns, "\t"))
+		a.heading(t.Title)
+		table := a.Table(t.Columns...)
 		for _, row := range t.Rows {
-			fmt.Fprintln(tw, "  "+strings.Join(row, "\t"))
+			cells := make([]cli.Cell, len(t.Columns))
+			for i := range cells {
+				if i < len(row) {
+					cells[i].Text = row[i]
+				}
+			}
+			table.Row(cells...)
 		}
-		_ = tw.Flush() // the writer below is the terminal
+		table.Print(a.Out)
 	}
-	fmt.Fprintln(w, "\nclaims")
-	tw := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
+	a.heading("claims")
+	table := a.Table("VERDICT", "CLAIM", "MEASURED", "BOUND", "PUBLISHED")
 	for _, c := range r.Claims {
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", c.Verdict(), c.Says, measured(c), bound(c), published(c))
+		table.Row(verdictCell(c), cli.Text("%s", c.Says), cli.Text("%s", measured(c)), cli.Text("%s", bound(c)),
+			cli.Text("%s", published(c)))
 	}
-	_ = tw.Flush()
+	table.Print(a.Out)
 	if r.StallMonitor.Disturbed {
-		fmt.Fprintf(w, "disturbed: the machine itself stood still for %.0f ms; times are not judged\n",
-			r.StallMonitor.WorstMs)
+		a.Fill("", fmt.Sprintf("disturbed: the machine itself stood still for %.0f ms; times are not judged",
+			r.StallMonitor.WorstMs))
 	}
 	for _, l := range r.LeftOut {
-		fmt.Fprintf(w, "left out by preset %s: %s\n", r.Preset, l)
+		a.Fill("", fmt.Sprintf("left out by preset %s: %s", r.Preset, l))
 	}
-	fmt.Fprintf(w, "%s: %s in %.0f s%s\n", r.Experiment, Verdict(r), r.Seconds, undecided(r))
+	a.Fill("", fmt.Sprintf("%s: %s in %.0f s%s", r.Experiment, runner.Verdict(r), r.Seconds, undecided(r)))
 	if r.Summary != "" {
-		fmt.Fprintln(w, r.Summary)
+		a.Fill("", r.Summary)
 	}
 }
 
 // undecided says what keeps a result from being conclusive, and what decides it.
 func undecided(r *result.Result) string {
-	if os.Getenv(JudgeVariable) == result.Correctness {
+	if os.Getenv(runner.JudgeVariable) == result.Correctness {
 		return " (judged by correctness alone)"
 	}
 	var names []string
@@ -67,7 +73,7 @@ func bound(c result.Claim) string {
 	if c.Unit == "yes" {
 		return ""
 	}
-	return "(" + c.Op + " " + withUnit(c.Bound, c.Unit) + ")"
+	return c.Op + " " + withUnit(c.Bound, c.Unit)
 }
 
 // published returns the paper's value.
@@ -75,7 +81,7 @@ func published(c result.Claim) string {
 	if c.Published == nil {
 		return ""
 	}
-	return "published: " + c.Published.String()
+	return c.Published.String()
 }
 
 func withUnit(v float64, unit string) string {
