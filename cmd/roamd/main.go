@@ -77,6 +77,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 func serve(file string, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	log := slog.New(slog.NewTextHandler(stderr, nil))
-	return daemon.Run(ctx, daemon.Options{ConfigFile: file, Version: version, Log: log})
+	// Faults of the file are the daemon's to report; until then the log is text.
+	cfg, _ := config.Load(file)
+	return daemon.Run(ctx, daemon.Options{ConfigFile: file, Version: version, Log: slog.New(handler(stderr, cfg.Log.Format))})
+}
+
+// handler writes the log in a form.
+func handler(w io.Writer, form config.LogFormat) slog.Handler {
+	if form == config.LogJSON {
+		return slog.NewJSONHandler(w, nil)
+	}
+	return slog.NewTextHandler(w, nil)
 }

@@ -116,7 +116,7 @@ func moveLogged(t *testing.T, w *world, mn *host) {
 		}
 		return line != ""
 	}, "a line about the move")
-	for _, want := range []string{"from=", "to=", "lu_rtt_ms=", "duration_ms=", "told=1 ", "not_told=0"} {
+	for _, want := range []string{"from=", "to=", "lu_rtt_ms=", "duration_ms=", "acknowledged=1 ", "given_up=0"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the line lacks %q: %s", want, line)
 		}
