@@ -137,6 +137,11 @@ func TestFill(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("got %q, want %q", &out, want)
 	}
+	out.Reset()
+	term.Fill("> ", "run there: `roam add 'roam1:1-2-3-4:2001+db8+1+1:here:0'`; if not, nothing")
+	if want := "> run there:\n  `roam add 'roam1:1-2-3-4:2001+db8+1+1:here:0'`;\n  if not, nothing\n"; out.String() != want {
+		t.Errorf("got %q, want %q: a command is broken", &out, want)
+	}
 }
 
 func TestWidth(t *testing.T) {

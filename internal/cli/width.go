@@ -70,7 +70,7 @@ func visible(s string) int {
 const least, wholeWord = 12, 24
 
 // wrap breaks a text between words into lines of at most width characters; 0 or less: one
-// line. A longer word is broken behind a sign, as addresses and names have them, or
+// line. A longer word, unless it is a command in backquotes, is broken behind a sign, as addresses and names have them, or
 // anywhere.
 func wrap(text string, width int) []string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
@@ -87,7 +87,7 @@ func wrap(text string, width int) []string {
 		if len(line) > 0 {
 			lines = append(lines, string(line))
 		}
-		for len(w) > width {
+		for len(w) > width && !strings.Contains(word, "`") {
 			n := breakAt(w[:width])
 			lines = append(lines, string(w[:n]))
 			w = w[n:]
@@ -98,9 +98,17 @@ func wrap(text string, width int) []string {
 	return slices.DeleteFunc(lines, func(s string) bool { return s == "" })
 }
 
-// words parts a text at its blanks, except between a number and its unit.
+// words parts a text at its blanks, except between a number and its unit, and in backquotes:
+// a command must be fit to be copied.
 func words(text string) (list []string) {
+	quoted := false
 	for _, w := range strings.Split(text, " ") {
+		if quoted {
+			list[len(list)-1] += " " + w
+			quoted = !strings.Contains(w, "`")
+			continue
+		}
+		quoted = strings.Count(w, "`") == 1
 		if n := len(list) - 1; n >= 0 && w != "" && len(strings.TrimRight(w, ".,:;)")) <= 3 && isNumber(list[n]) {
 			list[n] += " " + w
 			continue

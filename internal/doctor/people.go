@@ -90,6 +90,6 @@ func missingHalf(p *PeerFacts, again string) string {
 	if p.Export == "" {
 		return again
 	}
-	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: roam add '%s'; if not, %s", p.Export,
+	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: `roam add '%s'`; if not, %s", p.Export,
 		again)
 }

@@ -118,7 +118,7 @@ func convert(t *testing.T, w *world, mn *host) {
 }
 
 // missing finds the line that is to be run on the other host.
-var missing = regexp.MustCompile(`run there: roam add '([^']*)'`)
+var missing = regexp.MustCompile("run there: `roam add '([^']*)'`")
 
 // strict is asked by a host that it does not know.
 func strict(t *testing.T, w *world, mn *host) {
