@@ -175,7 +175,7 @@ func (s situation) setup(a *app) string {
 	}
 	switch {
 	case s.session.State == "initiated":
-		out += "; the correspondent has shown no nonce yet"
+		out += "; the correspondent has sent no nonce yet"
 	case s.session.State == "plain":
 		out += "; it is plain IPv6, without ILNP (" + s.session.WhyPlain + ")"
 	}
@@ -314,7 +314,7 @@ func (s situation) past(a *app) string {
 		out = append(out, line+".")
 	}
 	if len(out) == 0 && s.session.State != control.StateKnown {
-		return "Nobody has moved since, as far as this daemon remembers."
+		return "Neither end has moved since, as far as this daemon remembers."
 	}
 	return strings.Join(out, " ")
 }
@@ -341,10 +341,10 @@ func (s situation) next() string {
 	}
 	switch {
 	case s.session.State == control.StateKnown:
-		return "The first packet to it opens a session; it carries a nonce, and the answer shows whether there is ILNP."
+		return "The first packet to it opens a session; it carries a nonce, and the answer says whether the peer has ILNP."
 	case s.session.Dead:
-		return "Every path is asked once a second, ever less often down to every 15 s; the first answer revives " +
-			"the session, and TCP tries again by itself."
+		return "Roam probes every path, at first once a second and later every 15 s; the first answer revives " +
+			"the session, and TCP retries by itself."
 	case s.session.State == "initiated":
 		return "A nonce in the answer establishes it; if none has come a second after the first packet, it goes on " +
 			"as plain IPv6."

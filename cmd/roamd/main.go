@@ -25,9 +25,9 @@ var version = "devel"
 const usage = `usage: roamd [--config FILE] [--version]
        roamd restore [--config FILE]
 
-roamd runs in the foreground; roam(8) asks and steers it.
-restore gives the host back as it was, after a daemon that cannot be asked any
-more; it refuses while one runs.
+roamd runs in the foreground; roam(8) queries and controls it.
+restore undoes what a daemon that no longer runs changed on the host; it
+refuses while a daemon runs.
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -137,7 +137,7 @@ var keys = []Key{
 		Meaning: "UDP port of control messages where a path drops destination options or ICMPv6; the same at both ends",
 		show:    func(c Config) string { return strconv.Itoa(int(c.ILNP.UDPPort)) }},
 	{Name: "ilnp.show_connections", Default: `true`, Allowed: allowedBool, Restart: true,
-		Meaning: "show TCP connections that stand still after a move to the firewalls of the new path once more",
+		Meaning: "resync conntrack of firewalls on the new path for TCP connections that stall after a move",
 		show:    func(c Config) string { return strconv.FormatBool(c.ILNP.ShowConnections) }},
 	{Name: "metrics.listen", Default: `""`, Restart: true,
 		Allowed: `an address and port, such as "127.0.0.1:9643" or "[::1]:9643", or "" for none`,
