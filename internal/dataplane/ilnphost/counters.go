@@ -27,7 +27,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]dataplane.Label{
 	bpfCounterRX_STALE_LOCATOR:         {"rx_stale_locator", "accepted from a locator that the correspondent has withdrawn, within its grace; later ones are drop_unknown_locator"},
 	bpfCounterRX_HELD:                  {"rx_held", "packets of peers at a place where no record has them, given to the daemon until these are validated, not lost"},
 	bpfCounterRX_NOT_ADMITTED:          {NotAdmitted, "packets with a nonce from nodes that nobody knows here (accept = known), left to the stack, which refuses them"},
-	bpfCounterRX_PENDING_UNREPORTED:    {"rx_pending_unreported", "first packets of pending peers of which the daemon was not told, as there were too many; answered all the same"},
+	bpfCounterRX_PENDING_UNREPORTED:    {"rx_pending_unreported", "first packets of pending peers that were answered but not reported to the daemon, since there were too many"},
 	bpfCounterRX_ECHO_REFLECTED:        {"rx_echo_reflected", "echo requests answered by the data plane"},
 	bpfCounterRX_LISTENER:              {"rx_listener", "connections given to a server that is bound to one real address"},
 	bpfCounterRX_ECHO_FORGOTTEN:        {"rx_echo_forgotten", "segments of TCP whose echoed time stamp was taken out, as it may be older than an outage"},

@@ -61,8 +61,8 @@ func probeTable(list []*outcome) result.Table {
 	}
 	return figure.Table("Cells under the probes",
 		"Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which "+
-			"nothing happens. Lost by links: those of the datagrams lost that a link was seen to lose, because it was told to "+
-			"or because it was cut.",
+			"nothing happens. Lost by links: those of the datagrams lost that the emulator counted as lost, by its loss rate "+
+			"or by a cut.",
 		list,
 		figure.Col("cell", func(o *outcome) string { return o.Cell }),
 		figure.Col("alive", (*outcome).ending),
