@@ -28,10 +28,16 @@ func (a *app) result(r *result.Result) {
 		table.Print(a.Out)
 	}
 	a.heading("claims")
-	table := a.Table("VERDICT", "CLAIM", "MEASURED", "BOUND", "PUBLISHED")
+	table := a.Table("VERDICT", "CLAIM", "MEASURED", "BOUND")
 	for _, c := range r.Claims {
-		table.Row(verdictCell(c), cli.Text("%s", c.Says), cli.Text("%s", measured(c)), cli.Text("%s", bound(c)),
-			cli.Text("%s", published(c)))
+		says := c.Says
+		if c.Reason != "" { // why it was not measured, or not judged
+			says += " (" + c.Reason + ")"
+		}
+		if c.Published != nil {
+			says += "; published: " + published(c)
+		}
+		table.Row(verdictCell(c), cli.Text("%s", says), cli.Text("%s", measured(c)), cli.Text("%s", bound(c)))
 	}
 	table.Print(a.Out)
 	if r.StallMonitor.Disturbed {
@@ -64,7 +70,7 @@ func undecided(r *result.Result) string {
 
 func measured(c result.Claim) string {
 	if c.Value == nil {
-		return c.Reason
+		return "-"
 	}
 	return withUnit(*c.Value, c.Unit)
 }
@@ -78,10 +84,10 @@ func bound(c result.Claim) string {
 
 // published returns the paper's value.
 func published(c result.Claim) string {
-	if c.Published == nil {
-		return ""
+	if c.Published.Value == nil {
+		return c.Published.Text
 	}
-	return c.Published.String()
+	return withUnit(*c.Published.Value, c.Unit)
 }
 
 func withUnit(v float64, unit string) string {

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -37,8 +38,11 @@ func userDocument(p string) bool {
 	return false
 }
 
-// Phrases finds ways to say things that the field has a verb for: in documents, and in string
-// literals of several words, since those are printed. Tests print for their authors.
+// says is a claim of an experiment, which reports print.
+var says = regexp.MustCompile(`"says": "((?:[^"\\]|\\.)*)"`)
+
+// Phrases finds ways to say things that the field has a verb for: in documents and claims,
+// and in string literals of several words, since those are printed. Tests print for their authors.
 func Phrases(t *Tree) []Finding {
 	var all []Finding
 	look := func(p string, line int, text string) {
@@ -49,9 +53,13 @@ func Phrases(t *Tree) []Finding {
 		}
 	}
 	for p, src := range t.Other {
-		if userDocument(p) {
-			for i, line := range strings.Split(string(src), "\n") {
+		claims := strings.HasPrefix(path.Base(p), "expect") && path.Ext(p) == ".json"
+		for i, line := range strings.Split(string(src), "\n") {
+			switch m := says.FindStringSubmatch(line); {
+			case userDocument(p):
 				look(p, i+1, line)
+			case claims && m != nil:
+				look(p, i+1, m[1])
 			}
 		}
 	}

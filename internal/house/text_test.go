@@ -224,6 +224,8 @@ func TestPhrases(t *testing.T) {
 		"document":   {files: in("docs/a.md", "a\nIt is told.\n"), want: `docs/a.md:2: "told"`},
 		"manual":     {files: in("docs/man/roam.8", "nothing stands in the way\n"), want: "in the way"},
 		"printed":    {files: in("cmd/roam/a.go", body(`"fmt"`, "fmt.Println(`they are told so`)")), want: `a.go:6: "told"`},
+		"a claim":    {files: in("lab/exp/x/expect_y.json", `{"id": "a", "says": "it is told"}`), want: `"told"`},
+		"its id":     {files: in("lab/exp/x/expect_y.json", `{"id": "told", "says": "so"}`), want: ""},
 		"a key":      {files: in("cmd/roam/a.go", body(`"fmt"`, "fmt.Println(`told`)")), want: ""},
 		"a comment":  {files: in("ilnp/a.go", "// Nobody is told.\npackage ilnp\n"), want: ""},
 		"a test":     {files: in("ilnp/a_test.go", body(`"fmt"`, "fmt.Println(`they are told so`)")), want: ""},
