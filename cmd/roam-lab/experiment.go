@@ -26,7 +26,7 @@ func (a *app) listCommand() *cobra.Command {
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show an experiment: topology, parameters, presets, claims and published values",
+		Use: "show NAME", Short: "Show an experiment: topology, parameters, presets, claims",
 		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
 		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := runner.Show(args[0])
@@ -51,7 +51,7 @@ func experimentNames(_ *cobra.Command, args []string, _ string) (names []string,
 func (a *app) runCommand() *cobra.Command {
 	var opt runner.Options
 	cmd := &cobra.Command{
-		Use: "run NAME", Short: "Run an experiment; status 0: its claims hold, 1: one does not, 3: inconclusive",
+		Use: "run NAME", Short: "Run an experiment (status 0: pass, 1: fail, 3: inconclusive)",
 		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.measure(cmd.Context(), args[0], opt)
@@ -74,7 +74,7 @@ func (a *app) measure(ctx context.Context, name string, opt runner.Options) erro
 	if opt.Runs < 1 {
 		return cli.Usagef("--runs %d: want 1 or more", opt.Runs)
 	}
-	opt.Out = a.Out
+	opt.Out, opt.Show = a.Out, a.result
 	res, err := runner.Run(ctx, name, opt)
 	if errors.Is(err, runner.ErrUsage) {
 		return cli.Usage(err)
@@ -131,7 +131,7 @@ func (a *app) list(list []runner.Info) error {
 		fmt.Fprintln(a.Out, a.Paint(cli.Bold, p))
 		for _, e := range list {
 			if e.Group == p {
-				fmt.Fprintf(a.Out, "  %-*s  %s\n", width, e.Name, e.Title)
+				a.Fill(fmt.Sprintf("  %-*s  ", width, e.Name), e.Title)
 			}
 		}
 	}
@@ -142,9 +142,10 @@ func (a *app) show(e runner.Info) error {
 	if a.JSON {
 		return a.PrintJSON(e)
 	}
-	fmt.Fprintf(a.Out, "%s: %s\n%s\n", a.Paint(cli.Bold, e.Name), e.Title, e.Source)
+	a.Fill("", e.Name+": "+e.Title)
+	a.Fill("", e.Source)
 	if e.Group != e.Source {
-		fmt.Fprintln(a.Out, e.Group)
+		a.Fill("", e.Group)
 	}
 	fmt.Fprintf(a.Out, "engines: %s\n\n%s\n", strings.Join(e.Engines, ", "), strings.TrimRight(e.Drawing, "\n"))
 	a.heading("presets")
@@ -174,16 +175,16 @@ func (a *app) showPreset(name string, p exp.Preset) {
 	if p.Seconds > 0 {
 		about += fmt.Sprintf("; about %.0f s", p.Seconds)
 	}
-	fmt.Fprintf(a.Out, "  %-9s %s\n", name, about)
+	a.Fill(fmt.Sprintf("  %-9s ", name), about)
 	var set []string
 	for _, key := range slices.Sorted(maps.Keys(p.Set)) {
 		set = append(set, fmt.Sprintf("%s=%v", key, p.Set[key]))
 	}
 	if len(set) > 0 {
-		fmt.Fprintf(a.Out, "            sets %s\n", strings.Join(set, " "))
+		a.Fill("            ", "sets "+strings.Join(set, " "))
 	}
 	for _, l := range p.LeavesOut {
-		fmt.Fprintf(a.Out, "            leaves out: %s\n", l)
+		a.Fill("            ", "leaves out: "+l)
 	}
 }
 

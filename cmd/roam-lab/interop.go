@@ -29,10 +29,10 @@ func (a *app) interopCommand() *cobra.Command {
 	var host foreignFlags
 	cmd := &cobra.Command{
 		Use:   "interop TARGET",
-		Short: "Hold Roam against another ILNPv6 stack; status 0 only when every case that was measured passes",
-		Long: "Runs set-up, moves, duality and reboots against TARGET and prints a table. TARGET is a\n" +
-			"scripted stack: " + strings.Join(interop.ProfileNames(), ", ") + ";\n" +
-			"or, with --link, --nid and --l64, what a host on a link of this machine shall be called.",
+		Short: "Test Roam against another ILNPv6 stack",
+		Long: "Runs set-up, moves, duality and reboots against TARGET and prints a table.\n" +
+			"TARGET is a scripted stack:\n  " + strings.Join(interop.ProfileNames(), ", ") + ";\n" +
+			"or, with --link, --nid and --l64, a name for a host on a link of this machine.",
 		Args: cli.Exactly("TARGET"), ValidArgsFunction: profileNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.Target = args[0]
@@ -69,7 +69,7 @@ func profileNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 }
 
 func (a *app) interop(ctx context.Context, opt runner.InteropOptions) error {
-	opt.Out = a.Out
+	opt.Out, opt.Row = a.Out, a.Fill
 	res, err := runner.Interop(ctx, opt)
 	if errors.Is(err, runner.ErrTarget) || errors.Is(err, suite.ErrUnknownCase) {
 		return cli.Usage(err)

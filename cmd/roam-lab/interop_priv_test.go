@@ -33,7 +33,7 @@ func TestInterop(t *testing.T) {
 	w := newWorld(t)
 	w.Out = &out
 	opt := runner.InteropOptions{
-		Target: "rfc", Bin: dir, Cases: []string{"tcp-roam", "udp-target", "ping-target", "soft-roam-out"},
+		Target: "rfc", Bin: dir, Row: w.Fill, Cases: []string{"tcp-roam", "udp-target", "ping-target", "soft-roam-out"},
 		JSON: filepath.Join(dir, "r.json"), Report: filepath.Join(dir, "r.html"), Logs: filepath.Join(dir, "logs"),
 	}
 	if err := w.interop(t.Context(), opt); err != nil {
@@ -97,7 +97,8 @@ func TestInteropForeign(t *testing.T) {
 			return err
 		}
 		return w.interop(t.Context(), runner.InteropOptions{
-			Target: "mine", Foreign: host, Bin: dir, Cases: []string{"tcp-roam", "udp-roam", "tcp-target", "soft-target-out"},
+			Target: "mine", Foreign: host, Bin: dir, Row: w.Fill, Cases: []string{"tcp-roam", "udp-roam", "tcp-target",
+				"soft-target-out"},
 		})
 	})
 	if err != nil {

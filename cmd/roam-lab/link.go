@@ -22,12 +22,13 @@ func (a *app) linkCommand() *cobra.Command {
 	var at []string
 	cmd := &cobra.Command{
 		Use:   "link NETNS/DEVICE NETNS/DEVICE [KEY=VALUE]...",
-		Short: "Emulate a link between two network namespaces until interrupted",
+		Short: "Emulate a link between two namespaces until interrupted",
 		Long: "Makes a device in each of two network namespaces and carries frames between them\n" +
 			"with the properties given, until SIGINT or SIGTERM; both devices go with it.\n" +
-			"Keys: delay, jitter, loss, duplicate, rate, queue, reorder, control-first, cut, seed;\n" +
-			"ab: or ba: before a key means one direction. A line of settings on standard input,\n" +
-			"or the word up or down, changes the link while it carries traffic; show prints counters.",
+			"Keys: delay, jitter, loss, duplicate, rate, queue, reorder, control-first, cut,\n" +
+			"seed; ab: or ba: before a key means one direction. A line of settings on\n" +
+			"standard input, or the word up or down, changes the link while it carries\n" +
+			"traffic; show prints counters.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return cli.Usagef("%q needs two ends, each NETNS/DEVICE", cmd.CommandPath())
@@ -107,16 +108,25 @@ func (a *app) counts(link *linkem.Link) error {
 		}
 		return nil
 	}
-	t := a.Table("", "FRAMES", "DELIVERED", "DUPLICATED", "LOST", "QUEUE FULL", "DOWN", "REFUSED")
-	for _, d := range []struct {
-		name string
-		c    linkem.Counters
-	}{{"a to b", ab}, {"b to a", ba}} {
-		t.Row(cli.Text("%s", d.name), cli.Number("%d", d.c.Frames), cli.Number("%d", d.c.Delivered), cli.Number("%d", d.c.Duplicated),
-			cli.Number("%d", d.c.DropLoss), cli.Number("%d", d.c.DropQueue), cli.Number("%d", d.c.DropDown), cli.Number("%d", d.c.DropError))
+	a.countTable(ab, ba)
+	return nil
+}
+
+// countTable prints a row for each counter.
+func (a *app) countTable(ab, ba linkem.Counters) {
+	t := a.Table("FRAMES", "A TO B", "B TO A")
+	for _, c := range []struct {
+		name   string
+		ab, ba uint64
+	}{
+		{"sent", ab.Frames, ba.Frames}, {"delivered", ab.Delivered, ba.Delivered}, {"duplicated", ab.Duplicated,
+			ba.Duplicated},
+		{"lost", ab.DropLoss, ba.DropLoss}, {"queue full", ab.DropQueue, ba.DropQueue}, {"down", ab.DropDown, ba.DropDown},
+		{"refused", ab.DropError, ba.DropError},
+	} {
+		t.Row(cli.Text("%s", c.name), cli.Number("%d", c.ab), cli.Number("%d", c.ba))
 	}
 	t.Print(a.Out)
-	return nil
 }
 
 // linkCounts is the JSON form of counts.

@@ -15,7 +15,7 @@ import (
 
 func (a *app) compareCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "compare A.json B.json", Short: "Set two results of one experiment side by side", Args: cli.Exactly("A.json", "B.json"),
+		Use: "compare A.json B.json", Short: "Compare two results of one experiment", Args: cli.Exactly("A.json", "B.json"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			one, err := result.ReadJSON(args[0])
 			if err != nil {
@@ -114,7 +114,7 @@ func figureCell(v *float64, sign string) cli.Cell {
 
 func (a *app) reportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "report DIR", Short: "Draw the reports of all results in a directory, and one page over them", Args: cli.Exactly("DIR"),
+		Use: "report DIR", Short: "Draw the reports of a directory's results and an overview", Args: cli.Exactly("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, err := report.Overview(args[0])
 			if err != nil {

@@ -24,7 +24,7 @@ func (a *app) configCommand() *cobra.Command {
 	}
 	noun.AddCommand(
 		&cobra.Command{
-			Use: "check [FILE]", Short: "Read the file and name every fault; no daemon is needed", Args: cli.AtMost(1),
+			Use: "check [FILE]", Short: "Read the file and name every fault; needs no daemon", Args: cli.AtMost(1),
 			RunE: func(_ *cobra.Command, args []string) error { return a.configCheck(args) },
 		},
 		&cobra.Command{
@@ -32,7 +32,7 @@ func (a *app) configCommand() *cobra.Command {
 			RunE: func(*cobra.Command, []string) error { return a.configShow() },
 		},
 		&cobra.Command{
-			Use: "reload", Short: "Let the daemon apply what has changed", Args: cli.NoArgs,
+			Use: "reload", Short: "Make the daemon apply the changes", Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.configReload(cmd.Context()) },
 		},
 	)

@@ -12,9 +12,10 @@ import (
 func (a *app) counterCommand() *cobra.Command {
 	var all bool
 	show := func(cmd *cobra.Command, _ []string) error { return a.counterShow(cmd.Context(), all) }
-	noun := &cobra.Command{Use: "counter", Short: "What was counted, drops by their reason", Args: cli.NoArgs, RunE: show}
+	noun := &cobra.Command{Use: "counter", Short: "Counters of the data plane, drops by reason", Args: cli.NoArgs,
+		RunE: show}
 	verb := &cobra.Command{Use: "show", Short: "Show the counters that are not zero", Args: cli.NoArgs, RunE: show}
-	verb.Flags().BoolVar(&all, "all", false, "show those that are zero, too")
+	verb.Flags().BoolVar(&all, "all", false, "also show counters that are zero")
 	noun.AddCommand(verb)
 	return noun
 }

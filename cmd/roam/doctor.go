@@ -16,7 +16,7 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor [PEER]", Short: "Say what stands in the way on this host, or towards a peer, and what to do",
+		Use: "doctor [PEER]", Short: "Diagnose this host, or the paths to a peer, and say what to do",
 		Args: cli.AtMost(1), ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.doctor(cmd.Context(), args) },
 	}
@@ -52,13 +52,13 @@ func (a *app) doctor(ctx context.Context, args []string) error {
 func (pr *printer) findings(list []doctor.Finding) {
 	colours := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Warning: cli.Yellow, doctor.Fault: cli.Red}
 	for _, f := range list {
-		fmt.Fprintf(pr.Out, "%s  %-8s  %s\n", pr.Paint(colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About, f.Text)
+		pr.Fill(fmt.Sprintf("%s  %-8s  ", pr.Paint(colours[f.Level], fmt.Sprintf("%-7s", f.Level)), f.About), f.Text)
 		if f.Do != "" {
-			fmt.Fprintf(pr.Out, "%19s> %s\n", "", f.Do)
+			pr.Fill(fmt.Sprintf("%19s> ", ""), f.Do)
 		}
 	}
 	if !doctor.Stands(list) {
-		fmt.Fprintln(pr.Out, "\nnothing stands in the way")
+		fmt.Fprintln(pr.Out, "\nno fault found")
 	}
 }
 

@@ -25,7 +25,7 @@ type stopped struct {
 
 func (a *app) downCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "down", Short: "End the daemon, remove the data plane and give the host back as it was", Args: cli.NoArgs,
+		Use: "down", Short: "Stop the daemon, remove the data plane and restore the host", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.down(cmd.Context()) },
 	}
 }
@@ -54,7 +54,7 @@ func (a *app) down(ctx context.Context) error {
 	if a.JSON {
 		return a.PrintJSON(stopped{Stopped: ran})
 	}
-	fmt.Fprintln(a.Out, "down: the host is as it was")
+	fmt.Fprintln(a.Out, "down: the host is restored")
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain PEER", Short: "Tell the story of one session: who, how, over which paths and why, what comes next",
+		Use: "explain PEER", Short: "Explain a session: its peer, set-up, paths, past and next step",
 		Args: cli.Exactly("PEER"), ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0]) },
 	}
@@ -37,6 +37,7 @@ type situation struct {
 	status   control.Status
 	locators []control.Locator
 	session  control.Session
+	history  []control.Event // both of the following, as they happened
 	events   []control.Event // of the peer
 	moves    []control.Event // of this host
 	roles    []control.RoleReport
@@ -54,8 +55,7 @@ func (a *app) explain(ctx context.Context, word string) error {
 	if err != nil {
 		return err
 	}
-	out := explanation{Session: s.session, Events: append(slices.Clone(s.moves), s.events...)}
-	slices.SortStableFunc(out.Events, func(a, b control.Event) int { return a.Time.Compare(b.Time) })
+	out := explanation{Session: s.session, Events: append([]control.Event{}, s.history...)}
 	for _, p := range append([]paragraph{
 		{"who", s.who()}, {"setup", s.setup(a)}, {"paths", s.ways()}, {"past", s.past(a)}, {"next", s.next()},
 	}, s.ofRoles()...) {
@@ -67,13 +67,14 @@ func (a *app) explain(ctx context.Context, word string) error {
 		return a.PrintJSON(out)
 	}
 	for _, p := range out.Paragraphs {
-		fmt.Fprintln(a.Out, p.Text)
+		a.Fill(a.Paint(cli.Bold, fmt.Sprintf("%-5s", p.About))+"  ", p.Text)
 	}
 	if len(out.Events) > 0 {
 		fmt.Fprintln(a.Out)
 	}
-	for _, e := range out.Events[max(0, len(out.Events)-12):] {
-		fmt.Fprintln(a.Out, a.eventLine(e))
+	runs := runsOf(out.Events)
+	for _, r := range runs[max(0, len(runs)-12):] {
+		a.folded(r)
 	}
 	return nil
 }
@@ -96,12 +97,17 @@ func (s *situation) ask(ctx context.Context, b control.Backend, word string) err
 		return err
 	}
 	events, err := b.History(ctx)
-	s.events = eventsOf(events, s.session.RemoteAlias)
 	for _, e := range events {
 		since := s.session.Since
-		if e.Peer == 0 && strings.HasPrefix(e.Kind, "handoff-") && !since.IsZero() && !e.Time.Before(since) {
+		switch {
+		case e.Peer == s.session.RemoteAlias:
+			s.events = append(s.events, e)
+		case e.Peer == 0 && strings.HasPrefix(e.Kind, "handoff-") && !since.IsZero() && !e.Time.Before(since):
 			s.moves = append(s.moves, e)
+		default:
+			continue
 		}
+		s.history = append(s.history, e)
 	}
 	if err != nil || len(s.status.Roles) == 0 {
 		return err
@@ -163,13 +169,13 @@ func (s situation) setup(a *app) string {
 	}
 	if e, established := last(s.events, "session-established"); established && !e.Time.Before(began.Time) {
 		out += "; the nonces were exchanged"
-		if ok {
-			out += " within " + millis(control.Millis(e.Time.Sub(began.Time)))
+		if took := e.Time.Sub(began.Time); ok && took > 0 {
+			out += " within " + millis(control.Millis(took))
 		}
 	}
 	switch {
 	case s.session.State == "initiated":
-		out += "; the correspondent has shown no nonce yet"
+		out += "; the correspondent has sent no nonce yet"
 	case s.session.State == "plain":
 		out += "; it is plain IPv6, without ILNP (" + s.session.WhyPlain + ")"
 	}
@@ -292,13 +298,13 @@ func (s situation) past(a *app) string {
 	if e, ok := last(s.moves, "handoff-done"); ok {
 		line := fmt.Sprintf("This host moved %s (%s): from %s to %s", a.ago(e.Time), e.Reason, linkLocators(e.From),
 			linkLocators(e.To))
-		if acked, ok := last(s.events, "update-acked"); ok {
+		if acked, ok := s.firstAck(); ok {
 			line += fmt.Sprintf("; the correspondent's acknowledgement came %s after the Locator Update", millis(acked.RTTMS))
 		}
 		out = append(out, line+".")
 	}
-	if e, ok := last(s.events, "update-received"); ok {
-		out = append(out, fmt.Sprintf("The correspondent told its locators %s.", a.ago(e.Time)))
+	if e, ok := last(s.events, control.KindUpdateReceived); ok {
+		out = append(out, fmt.Sprintf("The correspondent last announced its locators %s.", a.ago(e.Time)))
 	}
 	if e, ok := last(s.events, "peer-dead"); ok {
 		line := fmt.Sprintf("No path worked %s", a.ago(e.Time))
@@ -308,9 +314,21 @@ func (s situation) past(a *app) string {
 		out = append(out, line+".")
 	}
 	if len(out) == 0 && s.session.State != control.StateKnown {
-		return "Nobody has moved since, as far as this daemon remembers."
+		return "Neither end has moved since, as far as this daemon remembers."
 	}
 	return strings.Join(out, " ")
+}
+
+// firstAck returns the first acknowledgement since this host last began to move: later ones are
+// those of refreshes.
+func (s situation) firstAck() (control.Event, bool) {
+	began, _ := last(s.moves, "handoff-started")
+	for _, e := range s.events {
+		if e.Kind == control.KindUpdateAcked && !e.Time.Before(began.Time) {
+			return e, true
+		}
+	}
+	return control.Event{}, false
 }
 
 // next predicts the next event.
@@ -323,25 +341,25 @@ func (s situation) next() string {
 	}
 	switch {
 	case s.session.State == control.StateKnown:
-		return "Next: the first packet to it opens a session; it carries a nonce, and the answer shows whether there is ILNP."
+		return "The first packet to it opens a session; it carries a nonce, and the answer says whether the peer has ILNP."
 	case s.session.Dead:
-		return "Next: every path is asked once a second, ever less often down to every 15 s; the first answer revives " +
-			"the session, and TCP tries again by itself."
+		return "Roam probes every path, at first once a second and later every 15 s; the first answer revives " +
+			"the session, and TCP retries by itself."
 	case s.session.State == "initiated":
-		return "Next: a nonce in the answer establishes it; if none has come a second after the first packet, it goes on " +
+		return "A nonce in the answer establishes it; if none has come a second after the first packet, it goes on " +
 			"as plain IPv6."
 	case s.session.State == "plain":
-		return "Next: it stays plain until it has been idle for " + cli.OrDash(s.idle) + "; that there is no ILNP is " +
+		return "It stays plain until it has been idle for " + cli.OrDash(s.idle) + "; that there is no ILNP is " +
 			"remembered for " + cli.OrDash(s.fallback) + ", or until a nonce is seen."
 	case len(s.session.Paths) == 0:
-		return "Next: packets wait; as soon as this host has a locator, a Locator Update leaves from it, and then they do."
+		return "Packets wait; as soon as this host has a locator, a Locator Update leaves from it, and then they do."
 	case len(reserve) > 0:
-		return "Next: if that link is lost, packets leave by " + strings.Join(reserve, " or ") + " at once, behind a " +
+		return "If that link is lost, packets leave by " + strings.Join(reserve, " or ") + " at once, behind a " +
 			"Locator Update. Without packets for " + cli.OrDash(s.idle) + " the session ends."
 	case len(s.usable()) > 1:
-		return "Next: if one link is lost, the others carry everything at once. Without packets for " +
+		return "If one link is lost, the others carry everything at once. Without packets for " +
 			cli.OrDash(s.idle) + " the session ends."
 	}
-	return "Next: if that link is lost, packets wait for another one, and TCP tries every half second. Without packets for " +
+	return "If that link is lost, packets wait for another one, and TCP tries every half second. Without packets for " +
 		cli.OrDash(s.idle) + " the session ends."
 }

@@ -35,7 +35,7 @@ func grouped(root *cobra.Command) {
 // statusCommand is what roam shows without a verb, for those who look for a verb.
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the host at a glance, as roam does without a verb", Args: cli.NoArgs,
+		Use: "status", Short: "Show an overview of the host, as roam does without a verb", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -70,6 +71,20 @@ func TestMachineLooks(t *testing.T) {
 	if !h.Alive(os.Getpid()) || h.Alive(1<<22+1) { // above the largest process id
 		t.Error("Alive knows neither us nor nobody")
 	}
+	// A process that has ended, and whose parent does not ask for its status, does not run: in a
+	// container without init `roam down` would wait for it in vain.
+	ended := exec.Command("true")
+	if err := ended.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if !h.Until(ctx, func() bool { return !h.Alive(ended.Process.Pid) }) {
+		t.Error("a zombie is alive")
+	}
+	if err := ended.Wait(); err != nil {
+		t.Error(err)
+	}
 	if got := h.Output(t.Context(), "echo", "a", "b"); got != "a b\n" {
 		t.Errorf("Output = %q", got)
 	}
@@ -83,7 +98,7 @@ func TestMachineLooks(t *testing.T) {
 	if !h.Until(t.Context(), func() bool { n++; return n == 3 }) || n != 3 {
 		t.Errorf("Until stopped after %d", n)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
 	if h.Until(ctx, func() bool { return false }) {
 		t.Error("Until says what did not come to be")

@@ -20,7 +20,7 @@ func (a *app) locatorCommand() *cobra.Command {
 		enabled     bool
 	}{
 		{"enable", "Let the host use a link", true},
-		{"disable", "Take a link out of use, gracefully", false},
+		{"disable", "Stop using a link, gracefully", false},
 	} {
 		noun.AddCommand(&cobra.Command{
 			Use: v.verb + " LINK", Short: v.short, Args: cli.Exactly("LINK"), ValidArgsFunction: a.completeLinks,

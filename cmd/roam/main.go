@@ -47,7 +47,7 @@ func (a *app) root() *cobra.Command {
 		Short: "Show and steer Roam: sessions that survive moves",
 		Long: "Roam keeps TCP and UDP sessions alive while this host moves between networks,\n" +
 			"and uses all of its networks at once. Both ends of a session must run it.\n\n" +
-			"Without a verb, roam shows the host: its identity, locators, peers and last moves.\n\n" +
+			"Without a verb, roam shows the host: identity, locators, peers, last moves.\n\n" +
 			"To begin: run `roam up` here and on another host, `roam export` there and\n" +
 			"`roam add LINE` here, and the other way round. Then `roam doctor PEER` checks\n" +
 			"everything. The manual is roam(8).",

@@ -12,10 +12,10 @@ import (
 
 func (a *app) modeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "mode [soft|hard|duality]", Short: "Show or set what the host does with several links",
-		Long: "Show or set, until the next start, what the host does with several links:\n" +
-			"  soft     the newest carries all, the others still receive\n" +
-			"  hard     the newest carries all, the others are left at once\n" +
+		Use: "mode [soft|hard|duality]", Short: "Show or set how the host uses several links",
+		Long: "Show or set, until the next start, how the host uses several links:\n" +
+			"  soft     the newest sends everything, the others still receive\n" +
+			"  hard     the newest sends everything, the others are dropped at once\n" +
 			"  duality  each carries its share",
 		Args: cli.AtMost(1), ValidArgs: []string{"soft", "hard", "duality"},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.mode(cmd.Context(), args) },

@@ -92,13 +92,22 @@ func (a *app) monitor(ctx context.Context, want wanted) error {
 		WithHint("start it with `roam up`")
 }
 
+// clock is the form of an event's time.
+const clock = "15:04:05.000"
+
 // eventLine formats one event as a line.
 func (pr *printer) eventLine(e control.Event) string {
+	at, text := pr.eventParts(e)
+	return strings.TrimRight(at+text, " ")
+}
+
+// eventParts returns the columns of an event that all have, and the rest.
+func (pr *printer) eventParts(e control.Event) (at, text string) {
 	peer := e.PeerName
 	if peer == "" && e.Peer != 0 {
 		peer = e.Peer.String()
 	}
-	fields := []string{e.Time.Local().Format("15:04:05.000"), pr.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind))}
+	var fields []string
 	add := func(ok bool, s string) {
 		if ok {
 			fields = append(fields, s)
@@ -115,7 +124,8 @@ func (pr *printer) eventLine(e control.Event) string {
 	add(e.RTTMS > 0, "rtt "+millis(e.RTTMS))
 	add(e.DurationMS > 0, "took "+millis(e.DurationMS))
 	add(e.Reason != "", e.Reason)
-	return strings.TrimRight(strings.Join(fields, "  "), " ")
+	at = fmt.Sprintf("%s  %s  ", e.Time.Local().Format(clock), pr.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind)))
+	return at, strings.Join(fields, "  ")
 }
 
 func eventColour(kind string) string {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"math"
+	"strconv"
 	"strings"
 
 	"roam/internal/cli"
@@ -12,7 +14,8 @@ import (
 
 func (a *app) observerCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, _ []string) error { return a.observerShow(cmd.Context()) }
-	noun := &cobra.Command{Use: "observer", Short: "What the links carry", Args: cli.NoArgs, RunE: show}
+	noun := &cobra.Command{Use: "observer", Short: "Packets on the links, by kind (role observer)",
+		Args: cli.NoArgs, RunE: show}
 	noun.AddCommand(&cobra.Command{Use: "show", Short: "Show the packets of each link", Args: cli.NoArgs, RunE: show})
 	return noun
 }
@@ -22,11 +25,17 @@ func (a *app) observerShow(ctx context.Context) error {
 	if shown, err := a.roleReport(ctx, "observer", &list); err != nil || shown {
 		return err
 	}
-	t := a.Table("LINK", "DIRECTION", "PROTOCOL", "FLAGS", "CHECKSUM", "PACKETS", "BYTES", "PACKETS/S")
+	figure, size := count, nbytes
+	if a.Wide {
+		figure = func(n uint64) string { return strconv.FormatUint(n, 10) }
+		size = figure
+	}
+	t := a.Table("LINK", "DIR", "PROTO", "FLAGS", "CHECKSUM", "PACKETS", "BYTES", "PKT/S")
 	for _, n := range list {
 		t.Row(cli.Text("%s", n.Link), cli.Text("%s", n.Direction), cli.Text("%s", n.Protocol),
 			cli.Text("%s", strings.Join(n.Flags, " ")), cli.Text("%s", n.Checksum),
-			cli.Number("%d", n.Packets), cli.Number("%d", n.Bytes), cli.Number("%.0f", n.PacketsPerS))
+			cli.Number("%s", figure(n.Packets)), cli.Number("%s", size(n.Bytes)),
+			cli.Number("%s", figure(uint64(math.Round(n.PacketsPerS)))))
 	}
 	t.Print(a.Out)
 	return nil

@@ -28,9 +28,9 @@ func TestObserverShow(t *testing.T) {
 	}
 	_, out, _ := w.try("observer", "show")
 	want := []string{
-		"LINK  DIRECTION  PROTOCOL  FLAGS                 CHECKSUM  PACKETS  BYTES  PACKETS/S",
-		"wan0  in         udp                             none            7    700          2",
-		"wan0  out        icmpv6    nonce locator-update  partial         2    160          0",
+		"LINK  DIR  PROTO   FLAGS                 CHECKSUM  PACKETS  BYTES  PKT/S",
+		"wan0  in   udp                           none            7  700 B      2",
+		"wan0  out  icmpv6  nonce locator-update  partial         2  160 B      0",
 	}
 	var lines []string
 	for _, l := range strings.Split(strings.TrimSpace(out), "\n") {

@@ -14,7 +14,7 @@ import (
 
 func (a *app) exportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "export", Short: "Print the line that makes this host known to another", Args: cli.NoArgs,
+		Use: "export", Short: "Print the line by which another host adds this one", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context()) },
 	}
 }
@@ -22,7 +22,7 @@ func (a *app) exportCommand() *cobra.Command {
 func (a *app) addCommand() *cobra.Command {
 	var q control.AddRequest
 	cmd := &cobra.Command{
-		Use: "add LINE", Short: "Make another host known by a line of its `roam export`, or of the hosts file",
+		Use: "add LINE", Short: "Add a peer by the line that `roam export` prints there",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("%q needs LINE, the output of `roam export` on the other host", cmd.CommandPath())
@@ -43,7 +43,7 @@ func (a *app) addCommand() *cobra.Command {
 func (a *app) renameCommand() *cobra.Command {
 	var q control.RenameRequest
 	cmd := &cobra.Command{
-		Use: "rename OLD NEW", Short: "Give a peer that was added another name; its sessions go on", Args: cli.Exactly("OLD", "NEW"),
+		Use: "rename OLD NEW", Short: "Rename an added peer; its sessions continue", Args: cli.Exactly("OLD", "NEW"),
 		ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Old, q.New = args[0], args[1]
@@ -57,7 +57,7 @@ func (a *app) renameCommand() *cobra.Command {
 
 func (a *app) removeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove PEER", Short: "Forget a peer that was added (name or NID), and end its sessions", Args: cli.Exactly("PEER"),
+		Use: "remove PEER", Short: "Forget an added peer (name or NID) and end its sessions", Args: cli.Exactly("PEER"),
 		ValidArgsFunction: a.completePeers,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0]) },
 	}

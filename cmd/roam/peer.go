@@ -18,11 +18,11 @@ import (
 func (a *app) peerCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.peerShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "peer", Short: "Who is known, and where that is written", Args: cli.NoArgs,
+		Use: "peer", Short: "Known peers, and the files that list them", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{
-		Use: "show [PEER]", Short: "Show what is known of all peers, or of one (name, NID or session address)",
+		Use: "show [PEER]", Short: "Show all peers, or one (name, NID or session address)",
 		Args: cli.AtMost(1), RunE: show, ValidArgsFunction: a.completePeers,
 	})
 	return noun
@@ -61,10 +61,9 @@ func (a *app) peerShow(ctx context.Context, args []string) error {
 
 // peer prints the record of one peer.
 func (pr *printer) peer(p control.KnownPeer) {
-	state := stateCell(p.State, p.Dead)
-	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, knownName(p)), pr.Paint(state.Colour, state.Text))
+	pr.title(knownName(p), stateCell(p.State, p.Dead))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(pr.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		pr.Fill(fmt.Sprintf("  %-9s ", name), fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", p.NID)
 	line("address", "%s", p.Address)

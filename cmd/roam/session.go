@@ -20,11 +20,11 @@ const noPeer = "no correspondent is known: add one with `roam add LINE` or in th
 func (a *app) sessionCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.sessionShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "session", Short: "Correspondents and their sessions", Args: cli.NoArgs,
+		Use: "session", Short: "Peers and their sessions", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{
-		Use: "show [PEER]", Short: "Show all correspondents, or one (name, NID or session address)",
+		Use: "show [PEER]", Short: "Show all peers, or one (name, NID or session address)",
 		Args: cli.AtMost(1), RunE: show, ValidArgsFunction: a.completePeers,
 	})
 	return noun
@@ -61,12 +61,20 @@ func (a *app) sessionShow(ctx context.Context, args []string) error {
 	return nil
 }
 
+// title prints the first line about a peer; a long name has it to itself.
+func (pr *printer) title(name string, state cli.Cell) {
+	between := "  "
+	if limit := pr.Columns(); limit > 0 && len(name)+len(between)+len(state.Text) > limit {
+		between = "\n  "
+	}
+	fmt.Fprintf(pr.Out, "%s%s%s\n", pr.Paint(cli.Bold, name), between, pr.Paint(state.Colour, state.Text))
+}
+
 // session prints all facts about one session.
 func (pr *printer) session(s control.Session) {
-	state := stateCell(s.State, s.Dead)
-	fmt.Fprintf(pr.Out, "%s  %s\n", pr.Paint(cli.Bold, peerName(s)), pr.Paint(state.Colour, state.Text))
+	pr.title(peerName(s), stateCell(s.State, s.Dead))
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(pr.Out, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		pr.Fill(fmt.Sprintf("  %-9s ", name), fmt.Sprintf(format, args...))
 	}
 	line("nid", "%v", s.NID)
 	line("address", "%s", s.Address)
@@ -90,12 +98,28 @@ func (pr *printer) session(s control.Session) {
 	}
 	name = "paths"
 	for _, p := range s.Paths {
-		line(name, "%s%s", pathText(p.Path), notesOn(s, p))
+		pr.path(line, name, p.Path, notesOn(s, p))
 		name = ""
 	}
 	for _, o := range s.Obstructed {
-		line(name, "%s  (not used: %s)", pathText(o.Path), o.By)
+		pr.path(line, name, o.Path, "not used: "+o.By)
 		name = ""
+	}
+}
+
+// path prints a path with remarks on it: below it, where they do not fit behind it.
+func (pr *printer) path(line func(name, format string, args ...any), name string, p control.Path, notes string) {
+	const before = 12 // what line puts there
+	text := pathText(p)
+	whole := text + "  (" + notes + ")"
+	switch {
+	case notes == "":
+		line(name, "%s", text)
+	case pr.Columns() == 0 || before+len(whole) <= pr.Columns():
+		line(name, "%s", whole)
+	default:
+		line(name, "%s", text)
+		pr.Fill(strings.Repeat(" ", before+2), notes)
 	}
 }
 
@@ -114,10 +138,7 @@ func notesOn(s control.Session, p control.SessionPath) string {
 	if s.InUse != nil && *s.InUse == p.Path {
 		notes = append(notes, "in use")
 	}
-	if len(notes) == 0 {
-		return ""
-	}
-	return "  (" + strings.Join(notes, ", ") + ")"
+	return strings.Join(notes, ", ")
 }
 
 // sessionFigures prints the facts that only a peer with a session has.
@@ -127,7 +148,10 @@ func (pr *printer) sessionFigures(line func(name, format string, args ...any), s
 	if s.LastMove.IsZero() {
 		line("moved", "never")
 	} else {
-		line("moved", "%s, cost %s", pr.ago(s.LastMove), millis(s.LastMoveMS))
+		line("moved", "%s", pr.ago(s.LastMove))
+	}
+	if s.LastMoveMS > 0 {
+		line("acked in", "%s: the last Locator Update about a move of this host", millis(s.LastMoveMS))
 	}
 	if s.Encapsulation == "udp" {
 		line("control", "in UDP: a path in use drops destination options or ICMPv6")

@@ -94,7 +94,7 @@ func (pr *printer) identity(s control.Status) {
 	if len(s.Plane.Uplinks) > 0 {
 		attach += " on " + strings.Join(s.Plane.Uplinks, ", ")
 	}
-	fmt.Fprintf(pr.Out, "  plane    %s\n", attach)
+	pr.Fill("  plane    ", attach)
 	if s.DNS.Listen != "" {
 		fmt.Fprintf(pr.Out, "  names    %s\n", s.DNS.Listen)
 	}
@@ -106,7 +106,7 @@ func (pr *printer) locators(list []control.Locator) {
 		fmt.Fprintln(pr.Out, "no locator: no link has both a global prefix and a default route")
 		return
 	}
-	t := pr.Table("LINK", "LOCATOR", "STATE", "SINCE", "PREFERRED FOR")
+	t := pr.Table("LINK", "LOCATOR", "STATE", "SINCE", "PREFERRED")
 	for _, l := range list {
 		state := l.State
 		if l.Disabled {
@@ -118,15 +118,20 @@ func (pr *printer) locators(list []control.Locator) {
 	t.Print(pr.Out)
 }
 
-// correspondents prints one line for each peer.
+// correspondents prints one line for each peer. The path takes more characters than all the
+// rest, so that a terminal shows its link alone; `roam session show` has every path.
 func (pr *printer) correspondents(list []control.Session) {
 	if len(list) == 0 {
 		fmt.Fprintln(pr.Out, noPeer)
 		return
 	}
-	t := pr.Table("PEER", "STATE", "PATH", "RTT", "LAST MOVE", "COST")
+	by, path := "LINK", linkInUse
+	if pr.Wide {
+		by, path = "PATH", inUse
+	}
+	t := pr.Table("PEER", "STATE", by, "RTT", "LAST MOVE", "ACKED IN")
 	for _, s := range list {
-		t.Row(cli.Text("%s", peerName(s)), stateCell(s.State, s.Dead), cli.Text("%s", inUse(s)),
+		t.Row(cli.Text("%s", peerName(s)), stateCell(s.State, s.Dead), cli.Text("%s", path(s)),
 			cli.Number("%s", millis(s.RTTMS)), cli.Text("%s", pr.ago(s.LastMove)), cli.Number("%s", millis(s.LastMoveMS)))
 	}
 	t.Print(pr.Out)
@@ -142,17 +147,42 @@ func peerName(s control.Session) string {
 
 // inUse returns the path of the last packet, or before the first packet, that packet's path.
 func inUse(s control.Session) string {
-	more := ""
-	if len(s.Paths) > 1 {
-		more = fmt.Sprintf(" (one of %d)", len(s.Paths))
+	p, ok := pathInUse(s)
+	if !ok {
+		return "-"
 	}
+	return pathText(p) + oneOf(len(s.Paths), "paths")
+}
+
+// linkInUse returns the link of that path.
+func linkInUse(s control.Session) string {
+	p, ok := pathInUse(s)
+	if !ok {
+		return "-"
+	}
+	links := map[string]bool{}
+	for _, o := range s.Paths {
+		links[o.Link] = true
+	}
+	return p.Link + oneOf(len(links), "")
+}
+
+func pathInUse(s control.Session) (p control.Path, ok bool) {
 	switch {
 	case s.InUse != nil:
-		return pathText(*s.InUse) + more
+		return *s.InUse, true
 	case len(s.Paths) > 0:
-		return pathText(s.Paths[0].Path) + more
+		return s.Paths[0].Path, true
 	}
-	return "-"
+	return p, false
+}
+
+// oneOf says that there are more.
+func oneOf(n int, what string) string {
+	if n < 2 {
+		return ""
+	}
+	return strings.TrimSuffix(fmt.Sprintf(" (one of %d %s", n, what), " ") + ")"
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -79,16 +79,23 @@ func left(s *float64) string {
 
 // nbytes formats a number of bytes with a decimal prefix.
 func nbytes(n uint64) string {
-	v, units := float64(n), []string{"B", "kB", "MB", "GB", "TB", "PB"}
-	i := 0
+	return scaled(n, 1000, []string{" B", " kB", " MB", " GB", " TB", " PB", " EB"})
+}
+
+// count formats a number of things: from a million on with a decimal prefix.
+func count(n uint64) string { return scaled(n, 1e6, []string{"", " k", " M", " G", " T", " P", " E"}) }
+
+// scaled formats a number whole below a limit, and with a prefix of thousands from there on.
+func scaled(n uint64, whole float64, units []string) string {
+	v, i := float64(n), 0
+	if v < whole {
+		return fmt.Sprintf("%d%s", n, units[0])
+	}
 	for v >= 1000 && i < len(units)-1 {
 		v /= 1000
 		i++
 	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", v, units[i])
+	return fmt.Sprintf("%.1f%s", v, units[i])
 }
 
 // prefix formats a locator as a /64 prefix, in its shortest form.

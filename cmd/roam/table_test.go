@@ -27,9 +27,19 @@ func TestSpan(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1400: "1.4 kB", 2_800_000_000: "2.8 GB", 1 << 63: "9223.4 PB"} {
+	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1400: "1.4 kB", 2_800_000_000: "2.8 GB",
+		1 << 63: "9.2 EB"} {
 		if got := nbytes(n); got != want {
 			t.Errorf("bytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 999_999: "999999", 1_234_567: "1.2 M", 14_880_000: "14.9 M",
+		1 << 63: "9.2 E"} {
+		if got := count(n); got != want {
+			t.Errorf("count(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestDown(t *testing.T) {
 	w := newWorld(t)
 	w.daemon.OnShutdown = func(bool) { w.machine.alive = false }
 	status, out, errs := w.try("down")
-	if status != cli.StatusOK || out != "down: the host is as it was\n" || errs != "" {
+	if status != cli.StatusOK || out != "down: the host is restored\n" || errs != "" {
 		t.Errorf("down: %d, %q, %q", status, out, errs)
 	}
 	if got := w.daemon.Instructions(); !slices.Equal(got, []string{"shutdown and remove"}) {

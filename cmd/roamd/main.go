@@ -25,9 +25,9 @@ var version = "devel"
 const usage = `usage: roamd [--config FILE] [--version]
        roamd restore [--config FILE]
 
-roamd runs in the foreground; roam(8) asks and steers it.
-restore gives the host back as it was, after a daemon that cannot be asked any
-more; it refuses while one runs.
+roamd runs in the foreground; roam(8) queries and controls it.
+restore undoes what a daemon that no longer runs changed on the host; it
+refuses while a daemon runs.
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -77,6 +77,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 func serve(file string, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	log := slog.New(slog.NewTextHandler(stderr, nil))
-	return daemon.Run(ctx, daemon.Options{ConfigFile: file, Version: version, Log: log})
+	// Faults of the file are the daemon's to report; until then the log is text.
+	cfg, _ := config.Load(file)
+	return daemon.Run(ctx, daemon.Options{ConfigFile: file, Version: version, Log: slog.New(handler(stderr,
+		cfg.Log.Format))})
+}
+
+// handler writes the log in a form.
+func handler(w io.Writer, form config.LogFormat) slog.Handler {
+	if form == config.LogJSON {
+		return slog.NewJSONHandler(w, nil)
+	}
+	return slog.NewTextHandler(w, nil)
 }

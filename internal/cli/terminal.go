@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -17,11 +18,13 @@ type Terminal struct {
 	Out, Err io.Writer
 	Colour   bool
 	JSON     bool // print JSON in place of text
+	Wide     bool // print tables with all their columns, in lines as long as they are
+	Width    int  // columns of a line; 0: as many as there usually are
 }
 
 // NewTerminal returns the terminal of a program with these streams.
 func NewTerminal(program string, out, errw *os.File) *Terminal {
-	return &Terminal{Program: program, Out: out, Err: errw, Colour: wantsColour(out)}
+	return &Terminal{Program: program, Out: out, Err: errw, Colour: wantsColour(out), Width: widthOf(out)}
 }
 
 // wantsColour follows NO_COLOR (https://no-color.org) and is true on terminals.
@@ -34,15 +37,18 @@ func wantsColour(f *os.File) bool {
 }
 
 // Root prepares the command at the root of a program's tree: its version, its
-// streams, and the flag --json, which every verb has.
+// streams, and the flags --json and --wide, which every verb has.
 func (t *Terminal) Root(root *cobra.Command, version string) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version
 	root.SetVersionTemplate(t.Program + " {{.Version}}\n")
 	root.SetOut(t.Out)
 	root.SetErr(t.Err)
+	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", usual)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	root.PersistentFlags().BoolVar(&t.JSON, "json", false, "print JSON (see "+t.Program+"(8))")
+	root.PersistentFlags().BoolVar(&t.Wide, "wide", false, "print every column, in lines as long as they get")
 	return root
 }
 

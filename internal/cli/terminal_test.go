@@ -100,6 +100,67 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTableFits: a text that is too long for its line goes on below, between words if it can;
+// numbers and what fits stay whole.
+func TestTableFits(t *testing.T) {
+	var out bytes.Buffer
+	term := &Terminal{Out: &out, Width: 40}
+	table := term.Table("NAME", "N", "MEANING")
+	table.Row(Text("a"), Number("%d", 1234567), Text("a packet that took 20.1 ms to arrive"))
+	table.Row(Text("long-name.of.a.host"), Number("%d", 1), Text("b"))
+	table.Print(&out)
+	want := "NAME                     N  MEANING\n" +
+		"a                  1234567  a packet\n" +
+		"                            that took\n" +
+		"                            20.1 ms to\n" +
+		"                            arrive\n" +
+		"long-name.of.a.          1  b\n" +
+		"host\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", &out, want)
+	}
+	out.Reset()
+	term.Wide = true
+	table = term.Table("NAME")
+	table.Row(Text("%s", strings.Repeat("long ", 100)))
+	table.Print(&out)
+	if strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("with --wide: %q", &out)
+	}
+}
+
+func TestFill(t *testing.T) {
+	var out bytes.Buffer
+	term := &Terminal{Out: &out, Width: 24}
+	term.Fill("\x1b[31mhead\x1b[0m  ", "one two three four  (five) 2001:db8:1:2::/64 x")
+	want := "\x1b[31mhead\x1b[0m  one two three four\n      (five)\n      2001:db8:1:2::/64\n      x\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", &out, want)
+	}
+	out.Reset()
+	term.Fill("> ", "run there: `roam add 'roam1:1-2-3-4:2001+db8+1+1:here:0'`; if not, nothing")
+	if want := "> run there:\n  `roam add 'roam1:1-2-3-4:2001+db8+1+1:here:0'`;\n  if not, nothing\n"; out.String() != want {
+		t.Errorf("got %q, want %q: a command is broken", &out, want)
+	}
+}
+
+func TestWidth(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for set, want := range map[string]int{"": 80, "132": 132, "no": 80, "-1": 80} {
+		t.Setenv("COLUMNS", set)
+		if got := NewTerminal("x", f, f).Columns(); got != want {
+			t.Errorf("COLUMNS=%q: %d, want %d", set, got, want)
+		}
+	}
+	if got := (&Terminal{Wide: true, Width: 80}).Columns(); got != 0 {
+		t.Errorf("--wide: %d", got)
+	}
+}
+
 func TestPrintJSON(t *testing.T) {
 	var out bytes.Buffer
 	term := &Terminal{Out: &out}

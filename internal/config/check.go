@@ -60,6 +60,7 @@ func (c *checker) config(r *raw) Config {
 			ShowConnections:  r.ILNP.ShowConnections,
 		},
 	}
+	cfg.Log.Format = LogFormat(c.word("log.format", r.Log.Format, logWords))
 	cfg.Observer.Links = c.globs("observer.links", r.Observer.Links)
 	if r.Metrics.Listen != "" {
 		cfg.Metrics.Listen = c.listenAnywhere("metrics.listen", r.Metrics.Listen)

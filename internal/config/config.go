@@ -24,6 +24,7 @@ type Config struct {
 	ILNP     ILNP
 	Metrics  Metrics
 	Observer Observer
+	Log      Log
 	Roles    []string // what the daemon is, in the order in which it starts them
 }
 
@@ -171,6 +172,20 @@ type ILNP struct {
 type Metrics struct {
 	Listen netip.AddrPort // zero: not served
 }
+
+// Log is the section [log]: what the daemon writes to standard error.
+type Log struct {
+	Format LogFormat
+}
+
+// LogFormat is the form of a line of the log.
+type LogFormat uint8
+
+// The forms of the log.
+const (
+	LogText LogFormat = iota // key=value
+	LogJSON                  // an object a line
+)
 
 // Observer is the section [observer]: the links whose packets are counted.
 type Observer struct {

@@ -333,11 +333,27 @@ x = 1
 	}
 }
 
-// A fault of syntax is named alone: what follows it, and what a value means, is not certain.
-func TestFaultOfSyntaxEndsTheSearch(t *testing.T) {
-	_, err := Parse("f", []byte("[ilnp]\nmode = 5\n[dns\nenabled = 3\n"))
-	var all Errors
-	if !errors.As(err, &all) || len(all) != 1 || all[0].Line != 3 {
-		t.Errorf("faults %v", err)
+// A fault of syntax does not hide the others, and brings no more with it.
+func TestFaultsOfSyntaxHideNothing(t *testing.T) {
+	for text, want := range map[string]string{
+		"[ilnp]\nmode = 5\n[dns\nenabled = 3\n[host]\nmode = \"x\"":      "2 ilnp.mode; 3 ; 4 dns.enabled; 6 host.mode",
+		"[uplinks]\nprefer = [\"eth*\", wlan*]\ninclude = 3\n":           "2 ; 3 uplinks.include",
+		"[uplinks]\nprefer = [\n  \"eth*\",\n  wlan*,\n]\ninclude = 3\n": "4 ; 6 uplinks.include",
+		"[host]\nmode = \nmode soft\nnid = \"x\"\n":                      "2 ; 3 ; 4 host.nid",
+		"[host]\nmode = \"soft\nnid = \"x\"\n":                           "2 ; 3 host.nid",
+		"[host\n[nothing\n]]\nx = 1":                                     "1 ; 2 ; 4 host.x",
+	} {
+		_, err := Parse("f", []byte(text))
+		var all Errors
+		if !errors.As(err, &all) {
+			t.Fatalf("%q: %v", text, err)
+		}
+		var got []string
+		for _, e := range all {
+			got = append(got, fmt.Sprintf("%d %s", e.Line, e.Key))
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%q\n%v\nhas %q, want %q", text, err, strings.Join(got, "; "), want)
+		}
 	}
 }

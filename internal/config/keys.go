@@ -25,6 +25,7 @@ var (
 	modeWords     = []string{Soft: "soft", Hard: "hard", Duality: "duality"}
 	acceptWords   = []string{AcceptKnown: "known", AcceptAny: "any"}
 	luWords       = []string{LURFC6743: "rfc6743", LUDraft: "draft"}
+	logWords      = []string{LogText: "text", LogJSON: "json"}
 	checksumWords = []string{ChecksumIPv6: "ipv6", ChecksumRFC6741: "rfc6741"}
 )
 
@@ -136,12 +137,15 @@ var keys = []Key{
 		Meaning: "UDP port of control messages where a path drops destination options or ICMPv6; the same at both ends",
 		show:    func(c Config) string { return strconv.Itoa(int(c.ILNP.UDPPort)) }},
 	{Name: "ilnp.show_connections", Default: `true`, Allowed: allowedBool, Restart: true,
-		Meaning: "show TCP connections that stand still after a move to the firewalls of the new path once more",
+		Meaning: "resync conntrack of firewalls on the new path for TCP connections that stall after a move",
 		show:    func(c Config) string { return strconv.FormatBool(c.ILNP.ShowConnections) }},
 	{Name: "metrics.listen", Default: `""`, Restart: true,
 		Allowed: `an address and port, such as "127.0.0.1:9643" or "[::1]:9643", or "" for none`,
 		Meaning: "where figures for Prometheus are served, under /metrics",
 		show:    func(c Config) string { return quote(addrText(c.Metrics.Listen)) }},
+	{Name: "log.format", Default: `"text"`, Allowed: words(logWords), Restart: true,
+		Meaning: "form of the log: key=value, or a JSON object a line",
+		show:    func(c Config) string { return quote(logWords[c.Log.Format]) }},
 	{Name: "observer.links", Default: `[]`, Allowed: allowedGlobs, Restart: true,
 		Meaning: "links whose packets are counted; empty: every link but lo and those of Roam itself",
 		show:    func(c Config) string { return quoteAll(c.Observer.Links) }},

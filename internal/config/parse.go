@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -99,6 +100,9 @@ type raw struct {
 	Metrics struct {
 		Listen string `toml:"listen"`
 	} `toml:"metrics"`
+	Log struct {
+		Format string `toml:"format"`
+	} `toml:"log"`
 	Observer struct {
 		Links []string `toml:"links"`
 	} `toml:"observer"`
@@ -137,8 +141,8 @@ func Parse(name string, text []byte) (Config, error) {
 	return cfg, nil
 }
 
-// readable blanks the values of a wrong type, so that the others can be checked, and returns
-// their faults. It leaves faults of syntax, after which nothing certain can be said.
+// readable takes out of a text what cannot be read, and returns its faults: values of a wrong
+// type, and expressions with a fault of syntax. So all the rest can be checked.
 func readable(name string, text []byte) ([]byte, Errors) {
 	const most = 100
 	var found Errors
@@ -148,15 +152,54 @@ func readable(name string, text []byte) ([]byte, Errors) {
 		if err := toml.Unmarshal(text, &r); !errors.As(err, &de) {
 			break
 		}
-		key := strings.Join(de.Key(), ".")
-		at, ok := places(text)[key]
-		if !ok || allowed(key) == "" {
-			break
-		}
 		found = append(found, faults(name, de)...)
-		text = blank(text, at.line)
+		key := strings.Join(de.Key(), ".")
+		if at, ok := places(text)[key]; ok && allowed(key) != "" {
+			text = blank(text, at.line)
+		} else {
+			line, _ := de.Position()
+			text = repair(text, line)
+		}
 	}
 	return text, found
+}
+
+// begins matches a line that begins an expression.
+var begins = regexp.MustCompile(`^\s*(\[|[A-Za-z0-9_."'-]+\s*=|[a-z_]+[ \t]+[^,\s]|#|$)`)
+
+// repair takes out the expression around a line, of which the TOML library can say nothing but
+// that it is wrong: up to the next line that looks as if another began. A header whose section
+// can be guessed is completed, or the keys below it would be mistaken for others.
+func repair(text []byte, line int) []byte {
+	lines := strings.Split(string(text), "\n")
+	from := min(line, len(lines)) - 1
+	for from > 0 && !begins.MatchString(lines[from]) {
+		from--
+	}
+	to := from + 1
+	for to < len(lines) && !begins.MatchString(lines[to]) {
+		to++
+	}
+	header := strings.TrimSpace(lines[from])
+	for i := from; i < to; i++ {
+		lines[i] = ""
+	}
+	for _, s := range sections() {
+		if whole := "[" + s + "]"; strings.HasPrefix(header, "["+s) && header != whole {
+			lines[from] = whole
+		}
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
+
+// sections returns the names of the sections in the order of the manual.
+func sections() (list []string) {
+	for _, k := range keys {
+		if s, _, _ := strings.Cut(k.Name, "."); !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // blank empties the lines of the expression that begins on a line; the numbers of the others
@@ -212,19 +255,16 @@ func unknown(name string, de *toml.DecodeError) *Error {
 	line, col := de.Position()
 	key := strings.Join(de.Key(), ".")
 	section, _, _ := strings.Cut(key, ".")
-	var siblings, sections []string
+	var siblings []string
 	for _, k := range keys {
 		s, n, _ := strings.Cut(k.Name, ".")
 		if s == section {
 			siblings = append(siblings, n)
 		}
-		if !slices.Contains(sections, s) {
-			sections = append(sections, s)
-		}
 	}
 	msg := fmt.Sprintf("unknown key; section [%s] has %s", section, strings.Join(siblings, ", "))
 	if siblings == nil {
-		msg = "unknown section; there are " + strings.Join(sections, ", ")
+		msg = "unknown section; there are " + strings.Join(sections(), ", ")
 	}
 	return &Error{File: name, Line: line, Column: col, Key: key, Message: msg}
 }

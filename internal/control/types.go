@@ -2,6 +2,7 @@ package control
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"roam"
@@ -183,6 +184,19 @@ type Event struct {
 	Bytes        int           `json:"bytes,omitempty"`        // of the probe's packet, of "full"
 	Relabelled   bool          `json:"relabelled,omitempty"`   // the answer had another flow label than the probe
 	Encapsulated bool          `json:"encapsulated,omitempty"` // the acknowledgement came in UDP
+	Omitted      int           `json:"omitted,omitempty"`      // how many like it, just before it, the history left out
+}
+
+// Refresh reports whether the event may be one of a refresh of locators, which recurs while
+// nothing changes.
+func (e Event) Refresh() bool {
+	return e.Kind == KindUpdateSent || e.Kind == KindUpdateAcked || e.Kind == KindUpdateReceived
+}
+
+// Alike reports whether two events say the same of the same peer, apart from their times and
+// paths.
+func (e Event) Alike(o Event) bool {
+	return e.Kind == o.Kind && e.Peer == o.Peer && e.Reason == o.Reason && slices.Equal(e.Locators, o.Locators)
 }
 
 // Peer is a correspondent that was made known.

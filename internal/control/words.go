@@ -51,7 +51,9 @@ const ChecksumRFC6741 = "rfc6741"
 const (
 	KindSessionEstablished = "session-established"
 	KindSessionFellBack    = "session-fell-back"
+	KindUpdateSent         = "update-sent"
 	KindUpdateAcked        = "update-acked"
+	KindUpdateReceived     = "update-received"
 	KindUpdateFailed       = "update-failed"
 	KindPathAnswered       = "path-answered"
 	KindPathNarrowed       = "path-narrowed"
@@ -63,8 +65,8 @@ const (
 // KindNames lists the names of the kinds of events, KindLost last.
 func KindNames() []string {
 	return []string{
-		"locator-added", "locator-removed", "handoff-started", "handoff-done", "update-sent", KindUpdateAcked,
-		KindUpdateFailed, "update-received", "session-started", KindSessionEstablished, KindSessionFellBack,
+		"locator-added", "locator-removed", "handoff-started", "handoff-done", KindUpdateSent, KindUpdateAcked,
+		KindUpdateFailed, KindUpdateReceived, "session-started", KindSessionEstablished, KindSessionFellBack,
 		"session-ended", "session-replaced", "peer-moved", "peer-dead", "peer-alive", KindRefused, "mode-changed",
 		KindPathAnswered, "encapsulation-changed", "spread-changed", KindPathNarrowed, "session-named",
 		"handoff-returned", KindUpdateSeen, KindLost,

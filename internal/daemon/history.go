@@ -44,7 +44,6 @@ type kept struct {
 type ring struct {
 	size   int
 	events []kept
-	next   int // the oldest, once the ring is full
 }
 
 func (r *ring) add(k kept) {
@@ -52,8 +51,43 @@ func (r *ring) add(k kept) {
 		r.events = append(r.events, k)
 		return
 	}
-	r.events[r.next] = k
-	r.next = (r.next + 1) % r.size
+	oldest := 0
+	for i, e := range r.events {
+		if e.seq < r.events[oldest].seq {
+			oldest = i
+		}
+	}
+	r.events[oldest] = k
+}
+
+// fold adds an event. Of a run of refreshes it keeps the first and the last, which says how
+// many were between: they must not push out what led to the session's present state.
+func (r *ring) fold(k kept) {
+	if !k.Refresh() {
+		r.add(k)
+		return
+	}
+	began, latest := uint64(0), -1
+	for _, e := range r.events { // whatever else happened ends a run
+		if !e.Refresh() || e.Kind == k.Kind && !e.Alike(k.Event) {
+			began = max(began, e.seq)
+		}
+	}
+	run := 0
+	for i, e := range r.events {
+		if e.seq > began && e.Alike(k.Event) {
+			run++
+			if latest < 0 || e.seq > r.events[latest].seq {
+				latest = i
+			}
+		}
+	}
+	if run < 2 {
+		r.add(k)
+		return
+	}
+	k.Omitted = r.events[latest].Omitted + 1
+	r.events[latest] = k
 }
 
 func (h *history) add(e control.Event) {
@@ -79,7 +113,7 @@ func (h *history) add(e control.Event) {
 		h.peers[e.Peer] = at
 	}
 	h.order.MoveToBack(at)
-	at.Value.(*heard).add(k)
+	at.Value.(*heard).fold(k)
 }
 
 // all returns what is remembered, the oldest first.

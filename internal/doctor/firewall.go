@@ -34,7 +34,7 @@ func lookFirewall(e *examination, f Facts) {
 	parseNft(f.NFT).judge(e, session)
 	judgeIPTables(e, f.IPTables, session)
 	if f.Root && (f.NFT != "" || f.IPTables != "") && e.clean("firewall") {
-		e.ok("firewall", "no rule of this host is in the way")
+		e.ok("firewall", "no rule of this host drops packets of sessions")
 	}
 }
 
@@ -96,7 +96,7 @@ func (n nft) judgeOutput(e *examination, c *nftChain, rules []*nftRule) {
 			return
 		}
 		if what := dropsControl(r); what != "" {
-			e.add(Fault, "firewall", doOutput, "%v drops %s: correspondents are not told of moves", r, what)
+			e.add(Fault, "firewall", doOutput, "%v drops %s: peers do not learn of moves", r, what)
 			return
 		}
 	}

@@ -113,11 +113,11 @@ func lookNames(e *examination, f Facts) {
 		e.add(Warning, "names", "set dns.upstream", "no server is known for all other names")
 	}
 	if slices.Contains(s.Upstream, "127.0.0.53:53") || slices.Contains(s.Upstream, "127.0.0.54:53") {
-		e.add(Warning, "names", "empty dns.upstream: the servers that systemd-resolved asks are asked then",
-			"systemd-resolved is asked, and asks us in turn: names that do not exist take seconds")
+		e.add(Warning, "names", "empty dns.upstream: Roam then uses the servers of systemd-resolved",
+			"Roam and systemd-resolved query each other: a name that does not exist takes seconds")
 	}
 	if e.clean("names") {
-		e.ok("names", "%s answers names, others are asked of %s", s.Listen, strings.Join(s.Upstream, ", "))
+		e.ok("names", "%s answers names, and forwards others to %s", s.Listen, strings.Join(s.Upstream, ", "))
 	}
 }
 

@@ -27,7 +27,7 @@ func lookPeer(e *examination, f Facts) {
 	}
 	if p.Probed == nil {
 		if p.ProbeErr != "" {
-			e.add(Fault, "session", "", "its paths cannot be asked: %s", p.ProbeErr)
+			e.add(Fault, "session", "", "its paths cannot be probed: %s", p.ProbeErr)
 		}
 		return
 	}
@@ -88,7 +88,7 @@ func addresses(list []netip.Addr) string {
 func lookPlain(e *examination, f Facts) {
 	p := f.Peer
 	echoed := p.Probed.Echo != nil && p.Probed.Echo.Answered
-	again := fmt.Sprintf("start Roam there; it is asked again within %v, or at once after `roam down` and `roam up`",
+	again := fmt.Sprintf("start Roam there; Roam probes it again within %v, or at once after `roam down` and `roam up`",
 		f.Config.ILNP.FallbackLifetime)
 	switch why := p.Probed.WhyPlain; {
 	case why == control.WhyNoILNP || why == control.WhyRemembered && !echoed:

@@ -73,7 +73,7 @@ func lookNotAdmitted(e *examination, f Facts) {
 			break
 		}
 		e.add(Note, "refused", "if it is a peer of yours: `roam export` there, and `roam add LINE` here",
-			"a node that nobody knows here wants a session: %s at %s, last at %s", s.NID, s.Address,
+			"an unknown node requests a session: %s at %s, last at %s", s.NID, s.Address,
 			s.Last.Format(time.TimeOnly))
 	}
 	if f.Refused == 0 || len(f.Daemon.NotAdmitted) > 0 {
@@ -90,6 +90,6 @@ func missingHalf(p *PeerFacts, again string) string {
 	if p.Export == "" {
 		return again
 	}
-	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: roam add '%s'; if not, %s", p.Export,
+	return fmt.Sprintf("if Roam runs there, it does not know this host; run there: `roam add '%s'`; if not, %s", p.Export,
 		again)
 }

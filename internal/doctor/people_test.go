@@ -77,7 +77,7 @@ func TestMissingHalf(t *testing.T) {
 		Word: "c", Session: &s, Export: "roam1:1-2-3-4:2001+db8+1+1:here:00000000",
 		Probed: &control.Probed{State: "plain", WhyPlain: "no ILNP there"},
 	}
-	want := "run there: roam add 'roam1:1-2-3-4:2001+db8+1+1:here:00000000'"
+	want := "run there: `roam add 'roam1:1-2-3-4:2001+db8+1+1:here:00000000'`"
 	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "does not know this host: it answered") ||
 		!strings.Contains(b[0], want) {
 		t.Errorf("findings %q, want %q", b, want)

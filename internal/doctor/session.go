@@ -70,11 +70,11 @@ func lookSession(e *examination, f Facts) {
 		switch {
 		case r.Dev == device || strings.HasPrefix(r.Dev, device) && r.Local:
 		case r.Local:
-			e.add(Warning, "device", "find out who gave it that address: a router or DHCPv6 server that advertises the prefix "+
+			e.add(Warning, "device", "look for what gave it that address: a router or DHCPv6 server that advertises the prefix "+
 				"does no good",
 				"%s has the address %s in the session prefix: a peer with that identifier cannot be reached", r.Dev, r.Dst.Addr())
 		default:
-			e.add(Warning, "device", "find out who made it: a router that advertises the session prefix does no good",
+			e.add(Warning, "device", "look for what made it: a router that advertises the session prefix does no good",
 				"another route leads %s to %s (table %s), within the session prefix; Roam's own goes before it", r.Dst, r.Dev,
 				r.Table)
 		}

@@ -34,12 +34,12 @@ func lookWays(e *examination, p *PeerFacts) {
 	}
 	if p.Session.Spread == "length" {
 		e.add(Note, "path", "nothing has to be done: "+doPaths, "some paths to %s take more than twice as long as others: "+
-			"TCP keeps to the short ones, as it takes for lost what is only late; UDP uses all", p.Word)
+			"TCP uses the short ones only, since it mistakes late packets for lost ones; UDP uses all", p.Word)
 	}
 	if n := p.Probed.Opened; n > 0 {
 		e.add(Note, "path", "nothing has to be done; on a router of yours `sysctl "+
 			"net.netfilter.nf_conntrack_tcp_be_liberal=1` saves the pause: docs/firewall.md", "%d times a TCP connection with "+
-			"%s stood still after a move until it was shown to the path once more: a firewall there had lost track of it", n,
+			"%s stalled after a move until the session resynced conntrack on the path: a firewall there had lost the connection", n,
 			p.Word)
 	}
 }
@@ -78,7 +78,7 @@ func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
 		return
 	}
 	e.add(Warning, "mtu", fmt.Sprintf("`ip link set %s mtu 1280`, or find the router that drops Packet Too Big: %s",
-		path.Link, doPaths), "%s: packets of %d bytes vanish, smaller ones pass, and nobody says Packet Too Big: a black "+
+		path.Link, doPaths), "%s: packets of %d bytes vanish, smaller ones pass, and no Packet Too Big arrives: a black "+
 		"hole; Roam keeps TCP and UDP to 1280 bytes there", pathText(path.Path), path.Bytes)
 }
 

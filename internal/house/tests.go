@@ -22,7 +22,7 @@ var (
 	// namedTests are tests that a script names, quoted as the pattern of -run or -skip.
 	namedTests = regexp.MustCompile(`'\^(Test\w*)(?:\(([\w|]+)\))?\$+'`)
 	testedDir  = regexp.MustCompile(`[ /]((?:internal|lab|cmd|wire|sim)/[\w/]+)\b`)
-	sameAs     = map[string]string{"ssh-keygen": "ssh", "bridge": "ip", "tc": "ip", "ss": "ip",
+	sameAs     = map[string]string{"ssh-keygen": "ssh", "bridge": "ip", "promtool": "prometheus", "tc": "ip", "ss": "ip",
 		"python3": "python:http.server"}
 )
 

@@ -218,6 +218,30 @@ func TestTerms(t *testing.T) {
 	}
 }
 
+// TestPhrases: what users read is held to more than comments are.
+func TestPhrases(t *testing.T) {
+	for name, b := range map[string]breach{
+		"document":   {files: in("docs/a.md", "a\nIt is told.\n"), want: `docs/a.md:2: "told"`},
+		"manual":     {files: in("docs/man/roam.8", "nothing stands in the way\n"), want: "in the way"},
+		"printed":    {files: in("cmd/roam/a.go", body(`"fmt"`, "fmt.Println(`they are told so`)")), want: `a.go:6: "told"`},
+		"a claim":    {files: in("lab/exp/x/expect_y.json", `{"id": "a", "says": "it is told"}`), want: `"told"`},
+		"its id":     {files: in("lab/exp/x/expect_y.json", `{"id": "told", "says": "so"}`), want: ""},
+		"a key":      {files: in("cmd/roam/a.go", body(`"fmt"`, "fmt.Println(`told`)")), want: ""},
+		"a comment":  {files: in("ilnp/a.go", "// Nobody is told.\npackage ilnp\n"), want: ""},
+		"a test":     {files: in("ilnp/a_test.go", body(`"fmt"`, "fmt.Println(`they are told so`)")), want: ""},
+		"history":    {files: in("CHANGELOG.md", "It is told.\n"), want: ""},
+		"RFC":        {files: in("docs/rfc/rfc6740.md", "It is told.\n"), want: ""},
+		"tell apart": {files: in("docs/a.md", "A program cannot tell them apart.\n"), want: ""},
+		"a script":   {rule: "terms", files: in("build/a", "# sent again\n"), want: "retransmitted"},
+		"a page":     {rule: "terms", files: in("lab/report/page.html", "an embryo\n"), want: "pending peer"},
+	} {
+		if b.rule == "" {
+			b.rule = "phrases"
+		}
+		t.Run(name, b.check)
+	}
+}
+
 // TestLongLines: lines are counted by characters, and only more of them than there were
 // are a finding.
 func TestLongLines(t *testing.T) {

@@ -83,6 +83,7 @@ func Rules() []Rule {
 		{"leftovers", Leftovers},
 		{"names", Names},
 		{"terms", Terms},
+		{"phrases", Phrases},
 		{"lines", Lines},
 		{"maps", Maps},
 		{"c-files", CFiles},

@@ -10,12 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// terms are words of our own that the field has a term for. A reader who knows
-// IPv6, QUIC and eBPF should not have to translate.
-var terms = []struct {
+// term is a word of our own, and what to say instead.
+type term struct {
 	word *regexp.Regexp
 	say  string
-}{
+}
+
+// terms are words of our own that the field has a term for. A reader who knows
+// IPv6, QUIC and eBPF should not have to translate.
+var terms = []term{
 	{word(`embryos?`), "pending peer"},
 	{word(`strangers?`), "pending peer, or unlisted peer"},
 	{word(`unproven`), "unvalidated"},
@@ -34,7 +37,10 @@ func word(alternatives string) *regexp.Regexp {
 }
 
 // texts are the files that the rule of terms reads besides Go and C.
-var texts = map[string]bool{".md": true, ".5": true, ".8": true, ".json": true, ".txt": true, ".conf": true}
+var texts = map[string]bool{
+	".md": true, ".5": true, ".8": true, ".json": true, ".txt": true, ".conf": true, ".html": true,
+	".yml": true, ".service": true, "": true, // without suffix: scripts
+}
 
 // Terms finds words of our own where the field has a term. The history of
 // changes says what things were called, CONTRIBUTING.md names the words, and notes on RFCs

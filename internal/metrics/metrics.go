@@ -29,6 +29,7 @@ type Snapshot struct {
 	Sessions      map[string]uint64 // by state; every state is present, even if zero
 	Dead          uint64            // sessions without a working path
 	Locators      []Locator
+	Uplinks       []Uplink
 	Handoffs      map[string]uint64 // completed, by trigger
 	HandoffTime   *Histogram        // from the change of the locator set to the last acknowledgement
 	UpdateRTT     *Histogram        // from a Locator Update to its acknowledgement
@@ -45,6 +46,12 @@ type Snapshot struct {
 type Locator struct {
 	Link, L64, State string
 	Disabled         bool
+}
+
+// Uplink is a link that may carry sessions, with the kernel's counters of all its traffic.
+type Uplink struct {
+	Link                                   string
+	RxPackets, RxBytes, TxPackets, TxBytes uint64
 }
 
 // Counter is one counter with its stable name.
@@ -98,6 +105,8 @@ func Write(w io.Writer, s Snapshot) error {
 		p.sample("roam_locator", 1, "link", l.Link, "l64", l.L64, "state", l.State, "disabled",
 			strconv.FormatBool(l.Disabled))
 	}
+	p.mode(s.Mode)
+	p.uplinks(s.Uplinks)
 	p.byLabel("roam_handoffs_total", "counter", "Handoffs of this host that ended, by what triggered them.", "trigger",
 		s.Handoffs)
 	p.histogram("roam_handoff_seconds", "From the change of the active set to the last acknowledgement.", s.HandoffTime)
@@ -118,6 +127,35 @@ func Write(w io.Writer, s Snapshot) error {
 		p.sample("roam_refused_total", float64(c.Value), "reason", c.Meaning)
 	}
 	return p.err
+}
+
+// modes are those of a host, of which one is in force.
+var modes = []string{"soft", "hard", "duality"}
+
+func (p *page) mode(inForce string) {
+	p.family("roam_mode", "gauge", "1 for the mode in force, 0 for the others.")
+	for _, m := range modes {
+		p.sample("roam_mode", boolean(m == inForce), "mode", m)
+	}
+}
+
+// uplinks writes what the links carry, sessions and all else.
+func (p *page) uplinks(list []Uplink) {
+	for _, f := range []struct {
+		name, help string
+		rx, tx     func(Uplink) uint64
+	}{
+		{"roam_uplink_packets_total", "Packets of all traffic on an uplink, as the kernel counts them.",
+			func(u Uplink) uint64 { return u.RxPackets }, func(u Uplink) uint64 { return u.TxPackets }},
+		{"roam_uplink_bytes_total", "Bytes of all traffic on an uplink, as the kernel counts them.",
+			func(u Uplink) uint64 { return u.RxBytes }, func(u Uplink) uint64 { return u.TxBytes }},
+	} {
+		p.family(f.name, "counter", f.help)
+		for _, u := range list {
+			p.sample(f.name, float64(f.rx(u)), "link", u.Link, "direction", "in")
+			p.sample(f.name, float64(f.tx(u)), "link", u.Link, "direction", "out")
+		}
+	}
 }
 
 func (p *page) byLabel(name, kind, help, label string, values map[string]uint64) {

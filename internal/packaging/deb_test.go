@@ -24,7 +24,8 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", dir+"/bin/", "./cmd/roam", "./cmd/roamd", "./cmd/roam-lab")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir+"/bin/", "./cmd/roam", "./cmd/roamd",
+		"./cmd/roam-lab")
 	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return string(out), err

@@ -118,7 +118,7 @@ func convert(t *testing.T, w *world, mn *host) {
 }
 
 // missing finds the line that is to be run on the other host.
-var missing = regexp.MustCompile(`run there: roam add '([^']*)'`)
+var missing = regexp.MustCompile("run there: `roam add '([^']*)'`")
 
 // strict is asked by a host that it does not know.
 func strict(t *testing.T, w *world, mn *host) {
@@ -145,7 +145,7 @@ func strict(t *testing.T, w *world, mn *host) {
 		!strings.Contains(string(log), "run_there=\"roam add '"+line[1]+"'\"") {
 		t.Errorf("the log does not have the line (%v)", err)
 	}
-	if out, _, _ := n.command("doctor"); !strings.Contains(out, "a node that nobody knows here wants a session: "+
+	if out, _, _ := n.command("doctor"); !strings.Contains(out, "an unknown node requests a session: "+
 		"1000:0000:0000:00a0 at 2001:db8:a001:0:1000::a0") {
 		t.Errorf("doctor says nothing of newcomers that were refused: %s", out)
 	}

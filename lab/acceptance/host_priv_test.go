@@ -97,6 +97,7 @@ func (h *host) command(args ...string) (string, string, error) {
 	ctx, cancel := context.WithTimeout(h.w.top.Context(), 30*time.Second)
 	defer cancel()
 	c := h.Cmd(ctx, args...)
+	c.Env = append(c.Environ(), "COLUMNS=10000") // tests look for texts that a terminal's width would break
 	var out, diag bytes.Buffer
 	c.Stdout, c.Stderr = &out, &diag
 	err := c.Run()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ import (
 // TestOperations asks Roam what is wrong with hosts and paths of which the
 // test knows it, and looks at what it tells of itself.
 func TestOperations(t *testing.T) {
-	needs(t, "nft", "curl", "bpftool")
+	needs(t, "nft", "curl", "bpftool", "promtool")
 	w := newWorld(t, "operations", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false},
 		place{"plain", 1, false}, place{"mute", 1, false}, place{"nobody", 1, false})
 	for _, name := range []string{"plain", "mute"} {
@@ -58,6 +59,11 @@ func TestOperations(t *testing.T) {
 			if !strings.Contains(out, want) {
 				t.Errorf("metrics lack %q:\n%s", want, out)
 			}
+		}
+		check := exec.Command("promtool", "check", "metrics")
+		check.Stdin = strings.NewReader(out)
+		if faults, err := check.CombinedOutput(); err != nil {
+			t.Errorf("Prometheus finds fault with the metrics: %v\n%s", err, faults)
 		}
 	})
 	w.sub("no nonce is in a report", func(t *testing.T) { withoutNonces(t, w, mn) })
@@ -116,7 +122,7 @@ func moveLogged(t *testing.T, w *world, mn *host) {
 		}
 		return line != ""
 	}, "a line about the move")
-	for _, want := range []string{"from=", "to=", "lu_rtt_ms=", "duration_ms=", "told=1 ", "not_told=0"} {
+	for _, want := range []string{"from=", "to=", "lu_rtt_ms=", "duration_ms=", "acknowledged=1 ", "given_up=0"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the line lacks %q: %s", want, line)
 		}

@@ -173,7 +173,7 @@ func (c *Generator) Tell(i int) error {
 	src := roam.ILV{L64: Locator(i, 0), NID: NID(i)}
 	b, err := ilnpwire.BuildUpdate(src, c.opt.Target, nonceOf(src.NID), lu)
 	if err != nil {
-		return fmt.Errorf("tell locators of correspondent %d: %w", i, err)
+		return fmt.Errorf("announce locators of correspondent %d: %w", i, err)
 	}
 	return c.send(b)
 }

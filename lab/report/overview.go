@@ -39,9 +39,9 @@ func summary(list []Paper) string {
 	for _, more := range []struct {
 		n    int
 		text string
-	}{{count["fail"], "%d fail"}, {count["inconclusive"], "%d are inconclusive"}, {could, "%d could not be run"}} {
+	}{{count["fail"], "failed"}, {count["inconclusive"], "inconclusive"}, {could, "could not be run"}} {
 		if more.n > 0 {
-			s += ", " + fmt.Sprintf(more.text, more.n)
+			s += fmt.Sprintf(", %d %s", more.n, more.text)
 		}
 	}
 	return s + "."

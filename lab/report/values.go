@@ -28,27 +28,30 @@ func tableOf(r *result.Result, sources bool, keep func(result.Claim) bool) (t cl
 	return t
 }
 
-// rank puts failed claims first.
+// rank puts failed claims first, then those whose absence makes a result inconclusive.
 func rank(c result.Claim) int {
-	if class(c) == "fail" {
+	switch {
+	case class(c) == "fail":
 		return 0
+	case !c.Measured:
+		return 1
 	}
-	return 1
+	return 2
 }
 
-// measured are the claims that the report shows at once, and unmeasured those that it folds.
-func measured(r *result.Result) claimTable {
-	return tableOf(r, true, func(c result.Claim) bool { return c.Measured })
+// inSight reports whether the report shows a claim at once: a key claim that was not measured
+// is what a reader must see, the others are folded.
+func inSight(c result.Claim) bool { return c.Measured || c.Key }
+
+// unfolded are the claims that the report shows at once, and folded the others.
+func unfolded(r *result.Result) claimTable { return tableOf(r, true, inSight) }
+
+func folded(r *result.Result) claimTable {
+	return tableOf(r, true, func(c result.Claim) bool { return !inSight(c) })
 }
 
-func unmeasured(r *result.Result) claimTable {
-	return tableOf(r, true, func(c result.Claim) bool { return !c.Measured })
-}
-
-// brief are the measured claims as the overview shows them.
-func brief(r *result.Result) claimTable {
-	return tableOf(r, false, func(c result.Claim) bool { return c.Measured })
-}
+// brief are the claims as the overview shows them.
+func brief(r *result.Result) claimTable { return tableOf(r, false, inSight) }
 
 // isFlag reports whether a claim is about a yes or a no.
 func isFlag(c result.Claim) bool { return c.Unit == "yes" }

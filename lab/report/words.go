@@ -154,7 +154,7 @@ var words = []struct{ term, find, means string }{
 	{"hard handoff", `\bhard\b`, "The old link fails before the new one is in use: what is in flight is lost."},
 	{"locator", `\blocators?\b`, "The high half of an IPv6 address: the network that a host is in."},
 	{"Locator Update (LU)", `\bLocator Updates?\b|\bLU\b`,
-		"The ICMPv6 message (type 156, RFC 6743) by which a host tells its peers where it is now; they acknowledge it."},
+		"The ICMPv6 message (type 156, RFC 6743) by which a host announces its locators to its peers; they acknowledge it."},
 	{"nonce", `\bnonces?\b`,
 		"A random number that both ends of a session know; a packet that moves a session must have it (RFC 6744)."},
 	{"preset", `\bpreset\b`, "How much of an experiment is run, and for how long: quick, standard or full."},

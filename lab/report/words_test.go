@@ -1,6 +1,8 @@
 package report
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,50 @@ import (
 )
 
 func float(v float64) *float64 { return &v }
+
+// TestKeyClaimsAreInSight: a key claim that was not measured stands among the claims, before
+// those that hold, in the report and in the overview; others that were not measured are folded.
+func TestKeyClaimsAreInSight(t *testing.T) {
+	r := result.New("x")
+	r.Set("kept", 1)
+	r.Judge([]result.Expectation{
+		{ID: "h", Says: "sessions were kept", Metric: "kept", Op: "==", Bound: 1, Kind: result.Correctness, Source: "s"},
+		{ID: "k", Says: "datagrams lost", Metric: "lost", Op: "==", Kind: result.Correctness, Source: "s", Key: true},
+		{ID: "o", Says: "a side figure", Metric: "side", Op: "==", Kind: result.Correctness, Source: "s"},
+	})
+	dir := t.TempDir()
+	if err := r.WriteJSON(filepath.Join(dir, "x.json")); err != nil {
+		t.Fatal(err)
+	}
+	index, err := Overview(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(dir, "x.html"), index} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, folded, _ := strings.Cut(string(b), "<details>")
+		if file == index {
+			folded = "a side figure"
+		}
+		key, kept := strings.Index(shown, "datagrams lost"), strings.Index(shown, "sessions were kept")
+		if key < 0 || kept < key || strings.Contains(shown, "a side figure") || !strings.Contains(folded, "a side figure") ||
+			!strings.Contains(shown, "key claim") {
+			t.Errorf("%s: key claim at %d, kept at %d:\n%s", filepath.Base(file), key, kept, shown)
+		}
+	}
+	b, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 further claim was not measured", "0 of 1 experiments pass, 1 inconclusive."} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the overview lacks %q", want)
+		}
+	}
+}
 
 // claimOf is a measured claim of one value.
 func claimOf(v float64, e result.Expectation) result.Claim {
@@ -92,12 +138,12 @@ func TestLead(t *testing.T) {
 
 func TestFailedClaimsStandFirst(t *testing.T) {
 	r := synthetic()
-	list := measured(r).Claims
+	list := unfolded(r).Claims
 	if len(list) != 4 || list[0].ID != "h" || list[1].ID != "a" || list[2].ID != "c" {
 		t.Errorf("order %v", list)
 	}
 	// Times of a machine that stood still count as not measured.
-	if open := unmeasured(r).Claims; len(open) != 4 || open[0].ID != "b" || open[1].ID != "d" {
+	if open := folded(r).Claims; len(open) != 4 || open[0].ID != "b" || open[1].ID != "d" {
 		t.Errorf("not measured %v", open)
 	}
 }

@@ -36,7 +36,7 @@ func (l Loss) String() string {
 		n    int
 		what string
 	}{
-		{l.Emulator, "dropped by queues of the emulator"}, {l.Asked, "lost by links that were told to"},
+		{l.Emulator, "dropped by queues of the emulator"}, {l.Asked, "lost by links set to lose"},
 		{l.Sockets, "dropped by full sockets"},
 	} {
 		if o.n > 0 {

@@ -10,7 +10,7 @@ func TestLossInWords(t *testing.T) {
 		"a: 0 of 9 lost":           {What: "a", Sent: 9},
 		"a: 2 of 9 lost; Roam's 2": {What: "a", Sent: 9, Lost: 2},
 		"a: 1 of 9 lost; Roam's 1 (the sender's kernel refused 1 of Roam's)": {What: "a", Sent: 9, Lost: 1, Refused: 1},
-		"a: 7 of 9 lost; Roam's 1, 1 dropped by queues of the emulator, 2 lost by links that were told to, " +
+		"a: 7 of 9 lost; Roam's 1, 1 dropped by queues of the emulator, 2 lost by links set to lose, " +
 			"3 dropped by full sockets": {What: "a", Sent: 9, Lost: 7, Emulator: 1, Asked: 2, Sockets: 3},
 	} {
 		if l.String() != want {

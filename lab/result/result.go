@@ -296,5 +296,8 @@ func ReadJSON(path string) (*Result, error) {
 	if r.Experiment == "" {
 		return nil, fmt.Errorf("%w: %s names no experiment", ErrForeign, path)
 	}
+	if r.Verdict == "" { // of a time when there were two: what was not measured counted as passed
+		r.conclude()
+	}
 	return r, nil
 }

@@ -439,3 +439,21 @@ func TestPublishedRange(t *testing.T) {
 		}
 	}
 }
+
+// TestReadJSONOfAnOlderLab: a result without a verdict gets one from its claims.
+func TestReadJSONOfAnOlderLab(t *testing.T) {
+	r := New("x")
+	r.Set("kept", 1)
+	r.Judge([]Expectation{
+		{ID: "h", Says: "kept", Metric: "kept", Op: "==", Bound: 1, Kind: Correctness, Source: "s"},
+		{ID: "k", Says: "lost", Metric: "lost", Op: "==", Kind: Correctness, Source: "s", Key: true},
+	})
+	r.Verdict, r.Pass = "", true
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := r.WriteJSON(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadJSON(path); err != nil || got.Verdict != Inconclusive || got.Pass {
+		t.Errorf("%v: verdict %q, pass %v", err, got.Verdict, got.Pass)
+	}
+}

@@ -27,7 +27,9 @@ type InteropOptions struct {
 	Report  string         // file of the report
 	Logs    string         // directory for the daemon's logs
 	Bin     string         // directory of roam and roamd; if empty, that of this binary
-	Out     io.Writer      // the table, a row as each case ends
+	Out     io.Writer      // the last line
+	// Row prints a row of the table as each case ends: columns of fixed width, and the rest.
+	Row func(head, text string)
 }
 
 // interopTools are the tools of the cases, with their packages.
@@ -48,10 +50,8 @@ func Interop(ctx context.Context, opt InteropOptions) (*result.Result, error) {
 		return nil, fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	began := time.Now()
-	fmt.Fprintf(opt.Out, interopRow, "CASE", "RESULT", "TIME OR LOSS", "WHY")
-	run.Heard = func(o suite.Outcome) {
-		fmt.Fprintf(opt.Out, interopRow, o.Case.Name, o.Verdict(), o.Value, o.Why)
-	}
+	opt.Row(fmt.Sprintf(interopRow, "CASE", "RESULT"), "TIME OR LOSS; REASON")
+	run.Heard = opt.Show
 	all, err := suite.Run(ctx, run)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,16 @@ func Interop(ctx context.Context, opt InteropOptions) (*result.Result, error) {
 	return res, write(res, Options{JSON: opt.JSON, Report: opt.Report, Out: opt.Out})
 }
 
-const interopRow = "%-18s %-13s %-44s %s\n"
+// Show prints the row of a case.
+func (opt InteropOptions) Show(o suite.Outcome) {
+	text := o.Value
+	if o.Value != "" && o.Why != "" {
+		text += "; "
+	}
+	opt.Row(fmt.Sprintf(interopRow, o.Case.Name, o.Verdict()), text+o.Why)
+}
+
+const interopRow = "%-18s %-13s "
 
 // prepare checks all that can be checked before anything is built.
 func (opt InteropOptions) prepare() (run suite.Options, about string, err error) {

@@ -29,7 +29,7 @@ func TestExampleRuns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, p.out.String())
 	}
 	p.gone(t)
-	p.says(t, "captures:", "(2 files)", "report:", "pass  the flow ran", "published: 10")
+	p.says(t, "captures:", "(2 files)", "report:", "pass     the flow ran", "published: 10", "example: pass")
 	r, err := result.ReadJSON(filepath.Join(p.dir, "r.json"))
 	if err != nil {
 		t.Fatal(err)

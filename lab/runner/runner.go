@@ -42,7 +42,9 @@ type Options struct {
 	Resume bool      // use the finished runs and cells of an interrupted run
 	State  string    // directory where those are kept; "" is StateDir()
 	Bin    string    // directory of roam and roamd; "" is that of the running program
-	Out    io.Writer // for the live view and the table; nil for silence
+	Out    io.Writer // for the live view; nil for silence
+
+	Show func(*result.Result) // prints the result; nil for silence
 }
 
 // StateDir returns the directory that keeps the finished cells of unfinished runs: for root
@@ -115,10 +117,10 @@ func Run(ctx context.Context, name string, opt Options) (*result.Result, error) 
 		return nil, err
 	}
 	if inGuest() {
-		opt.Out = nil // whoever booted us shows the result
+		opt.Out, opt.Show = nil, nil // whoever booted us shows the result
 	}
-	if opt.Out != nil {
-		Print(opt.Out, res)
+	if opt.Show != nil {
+		opt.Show(res)
 	}
 	if err := write(res, opt); err != nil {
 		return nil, fmt.Errorf("%w%s", err, r.kept())

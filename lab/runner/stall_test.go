@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -47,10 +46,9 @@ func TestOwnStallsAreJudged(t *testing.T) {
 		r.Set("gap_ms", 80)
 		r.Set("lost", 0)
 		r.Judge(gap)
-		var b bytes.Buffer
-		Print(&b, r)
-		if r.Verdict != c.want || !strings.Contains(b.String(), c.says) {
-			t.Errorf("%s: %s, want %s with %q:\n%s", name, r.Verdict, c.want, c.says, b.String())
+		says := strings.Join(r.StallMonitor.InWords(), "\n")
+		if r.Verdict != c.want || !strings.Contains(says, c.says) {
+			t.Errorf("%s: %s, want %s with %q:\n%s", name, r.Verdict, c.want, c.says, says)
 		}
 		r.Set("lost", 1)
 		if r.Judge(gap); r.Verdict != result.Failed {

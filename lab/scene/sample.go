@@ -115,7 +115,7 @@ func (s *sampler) links(old, now Sample) (out []live.Link) {
 	for _, name := range s.s.Mobile().Access {
 		l := live.Link{Name: name, Up: s.s.IsUp(name)}
 		if st, ok := s.states[name]; ok {
-			l.Locator, l.State = st.L64.String(), st.State
+			l.Locator, l.State = st.L64.Prefix().String(), st.State
 		}
 		l.TxMbps = float64(now.Out[name]-old.Out[name]) / dt
 		l.RxMbps = float64(now.In[name]-old.In[name]) / dt

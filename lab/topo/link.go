@@ -145,7 +145,7 @@ func (h *Host) Stats(ifname string) (Stats, error) {
 	}
 	s := dev.Attrs().Statistics
 	if s == nil {
-		return Stats{}, fmt.Errorf("count packets of %s on %s: the kernel tells nothing", ifname, h.name)
+		return Stats{}, fmt.Errorf("count packets of %s on %s: the kernel reports none", ifname, h.name)
 	}
 	return Stats{
 		RxPackets: s.RxPackets, RxBytes: s.RxBytes, TxPackets: s.TxPackets, TxBytes: s.TxBytes,

@@ -51,7 +51,7 @@ type SoakHour struct {
 // String returns the hour as one line.
 func (h SoakHour) String() string {
 	return fmt.Sprintf("hour %2d: %5d moves %4d outages %4d both-move %3d restarts %3d reboots | %4d talks %5d sessions"+
-		" %8d sent %8d answered | LU %7d failed %5d dead %6d plain %4d replaced %4d idle %5d | worst mend %5.1f s, %d faults",
+		" %8d sent %8d answered | LU %7d failed %5d dead %6d plain %4d replaced %4d idle %5d | worst repair %5.1f s, %d faults",
 		h.Hour, h.Moves, h.Outages, h.Both, h.Restarts, h.Reboots, h.Talks, h.Sessions, h.Sent, h.Answered,
 		h.Updates, h.Failed, h.Dead, h.Plain, h.Replaced, h.Idle, h.Worst.Seconds(), h.Faults)
 }

@@ -79,7 +79,7 @@ func (p *Plane) LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error) {
 		}
 		l, err := p.live(row.Slot)
 		if err != nil {
-			return nil, fmt.Errorf("read when a session was heard: %w", err)
+			return nil, fmt.Errorf("read when a session last received: %w", err)
 		}
 		if l.Birth == row.Birth {
 			acts = append(acts, ilnp.Activity{Key: k, LastRx: dataplane.Instant(l.LastRx)})

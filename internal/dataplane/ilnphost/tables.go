@@ -335,7 +335,7 @@ func (p *Plane) SetUplinks(entries []UplinkEntry) error {
 	for _, e := range entries {
 		i, ok := p.uplinks.assign(e.Local, inUse)
 		if !ok {
-			err = fmt.Errorf("more than %d local locators: %s is not used", len(rows), e.Local.L64)
+			err = fmt.Errorf("more than %d local locators: %s is not used", len(rows), e.Local.L64.Prefix())
 			continue
 		}
 		rows[i] = uplinkRow(e)

@@ -113,16 +113,20 @@ func attributes(ev ilnp.Event, shown control.Event) []any {
 		out = append(out, "from", set(shown.From), "to", set(shown.To))
 	}
 	if ev.Duration > 0 {
-		out = append(out, "duration", ev.Duration)
+		out = append(out, "duration_ms", control.Millis(ev.Duration))
 	}
 	if ev.RTT > 0 {
-		out = append(out, "rtt", ev.RTT)
+		out = append(out, "rtt_ms", control.Millis(ev.RTT))
 	}
 	if ev.Reason != "" {
 		out = append(out, "reason", ev.Reason)
 	}
-	for _, l := range ev.Locators {
-		out = append(out, "locator", l)
+	if len(ev.Locators) > 0 {
+		prefixes := make([]string, len(ev.Locators))
+		for i, l := range ev.Locators {
+			prefixes[i] = l.Prefix().String()
+		}
+		out = append(out, "locators", strings.Join(prefixes, ", "))
 	}
 	return out
 }
@@ -132,7 +136,7 @@ func (h *Host) logMove(e control.Event) {
 	h.log.Info("moved",
 		"trigger", e.Reason, "from", set(e.From), "to", set(e.To),
 		"duration_ms", e.DurationMS, "lu_rtt_ms", control.Millis(h.move.slowest),
-		"told", h.move.acked, "not_told", h.move.failed)
+		"acknowledged", h.move.acked, "given_up", h.move.failed)
 }
 
 // set prints a set of locators: "wlan0 2001:db8:1:1::/64, ...".

@@ -1,13 +1,21 @@
 package ilnphost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"roam"
 	"roam/ilnp"
 	"roam/internal/control"
+	"roam/internal/hostnet"
 	"roam/internal/metrics"
 )
 
@@ -68,6 +76,7 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 			c := locatorFrom(l, h.linkNames())
 			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
 		}
+		s.Uplinks = uplinkTraffic("/sys/class/net", h.engine.Links())
 		t := h.tally
 		for trigger, n := range t.handoffs {
 			s.Handoffs[trigger] = n
@@ -78,6 +87,28 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		failure = h.counterMetrics(&s)
 	})
 	return s, errors.Join(err, failure)
+}
+
+// uplinkTraffic reads the kernel's counters of uplinks. One that has just gone is left out.
+func uplinkTraffic(sys string, uplinks map[roam.LinkID]hostnet.Uplink) (list []metrics.Uplink) {
+	for _, u := range uplinks {
+		var failed error
+		read := func(what string) uint64 {
+			b, err := os.ReadFile(filepath.Join(sys, u.Name, "statistics", what))
+			n, parse := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+			failed = cmp.Or(failed, err, parse)
+			return n
+		}
+		one := metrics.Uplink{
+			Link: u.Name, RxPackets: read("rx_packets"), RxBytes: read("rx_bytes"),
+			TxPackets: read("tx_packets"), TxBytes: read("tx_bytes"),
+		}
+		if failed == nil {
+			list = append(list, one)
+		}
+	}
+	slices.SortFunc(list, func(a, b metrics.Uplink) int { return strings.Compare(a.Link, b.Link) })
+	return list
 }
 
 func (h *Host) counterMetrics(s *metrics.Snapshot) error {

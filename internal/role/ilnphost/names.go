@@ -251,7 +251,7 @@ func (h *Host) startDNS() {
 		keeper := newResolvKeeper(resolvConf(h.cfg), c.Listen)
 		servers, err := keeper.take()
 		if err != nil {
-			h.warn("applications do not ask us for names: " + err.Error())
+			h.warn("applications do not query Roam's resolver: " + err.Error())
 			return
 		}
 		if len(c.Upstream) == 0 {

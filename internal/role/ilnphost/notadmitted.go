@@ -62,7 +62,7 @@ func (h *Host) watchNotAdmitted() {
 		return // counted all the same
 	}
 	if h.refused.see(r) {
-		h.logSecurity(r.At, "a node that nobody knows here wants a session", "nid", r.Remote.NID, "source", r.Remote.Addr(),
+		h.logSecurity(r.At, "an unknown node requests a session", "nid", r.Remote.NID, "source", r.Remote.Addr(),
 			"do", "if it is a peer: roam export there, roam add LINE here")
 	}
 }

@@ -123,7 +123,7 @@ func (h *Host) keepNames(ctx context.Context) {
 		case now := <-tick.C:
 			servers, changed, err := h.resolv.look(now)
 			if err != nil {
-				h.log.Warn("applications may not ask us for names", "err", err)
+				h.log.Warn("applications may not query Roam's resolver", "err", err)
 			}
 			if changed {
 				h.followServers(ctx, servers)
@@ -137,7 +137,7 @@ func (h *Host) keepNames(ctx context.Context) {
 func (h *Host) followServers(ctx context.Context, servers []netip.AddrPort) {
 	_ = h.do(ctx, func(time.Time) { // fails at the end only
 		if len(h.cfg.DNS.Upstream) == 0 && !slices.Equal(h.dns.Upstream(), servers) {
-			h.log.Info("resolv.conf was written by another program, and its servers are asked from now on", "servers", servers)
+			h.log.Info("another program wrote resolv.conf; the resolver forwards to its servers from now on", "servers", servers)
 			h.dns.SetUpstream(servers)
 		}
 	})

@@ -61,8 +61,8 @@ func probeTable(list []*outcome) result.Table {
 	}
 	return figure.Table("Cells under the probes",
 		"Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which "+
-			"nothing happens. Lost by links: those of the datagrams lost that a link was seen to lose, because it was told to "+
-			"or because it was cut. The daemon's own counts decide nothing.",
+			"nothing happens. Lost by links: those of the datagrams lost that the emulator counted as lost, by its loss rate "+
+			"or by a cut. The daemon's own counts decide nothing.",
 		list,
 		figure.Col("cell", func(o *outcome) string { return o.Cell }),
 		figure.Col("alive", (*outcome).ending),
@@ -73,7 +73,10 @@ func probeTable(list []*outcome) result.Table {
 		figure.Col("UDP gap", gap(func(o *outcome) float64 { return o.UDPGapMs })),
 		figure.Col("TCP gap", gap(func(o *outcome) float64 { return o.TCPGapMs })),
 		figure.Col("lead", gap(func(o *outcome) float64 { return o.LeadGapMs })),
-		figure.Col("daemon: handoffs", func(o *outcome) string { return fmt.Sprintf("%d of %d", o.Daemon.Handoffs, o.Changes) }),
+		figure.Col("daemon: handoffs", func(o *outcome) string {
+			return fmt.Sprintf("%d of %d", o.Daemon.Handoffs,
+				o.Changes)
+		}),
 		figure.Col("daemon: failures", count(func(o *outcome) int { return o.Daemon.Failed })),
 	)
 }

@@ -56,7 +56,10 @@ func TestEachClaimSeesRed(t *testing.T) {
 	one := func(d *exptest.Datagram) { d.Lost = d.At == 300*time.Millisecond }
 	add("healthy", nil, nil, func(*measured) {})
 	add("packets missing", []string{"sent"}, nil, func(m *measured) { m.arrived = 9_980 })
-	add("the daemon counts none and has no session", nil, nil, func(m *measured) { m.daemonArrived, m.daemonSessions = 0, 0 })
+	add("the daemon counts none and has no session", nil, nil, func(m *measured) {
+		m.daemonArrived,
+			m.daemonSessions = 0, 0
+	})
 	add("packets missing that the daemon counts", []string{"sent"}, nil, func(m *measured) {
 		m.arrived, m.daemonArrived = 9_980, 10_000
 	})

@@ -44,7 +44,7 @@ const (
 )
 
 var networks = []network{
-	{name: "clean", says: "nothing stands in the way"},
+	{name: "clean", says: "nothing is filtered"},
 	{name: "options", says: "drops every packet with a Destination Options header", rules: "exthdr dst exists drop",
 		udp: true, acked: true,
 		told: "packets with destination options are dropped"},

@@ -35,7 +35,8 @@ func TestEachClaimSeesRed(t *testing.T) {
 		return exptest.TCP(t, length, ms, func(d time.Duration) bool { return pause(d) || more != nil && more(d) })
 	}
 	add := func(name string, red, grey []string, alter func(*seen)) {
-		s := &seen{Trace: trace(p, exptest.Origin, allMove), whole: 2, up: udp(nil), down: udp(nil), out: tcp(nil), in: tcp(nil)}
+		s := &seen{Trace: trace(p, exptest.Origin, allMove), whole: 2, up: udp(nil), down: udp(nil), out: tcp(nil),
+			in: tcp(nil)}
 		alter(s)
 		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
 			s.judge(&exp.Env{Params: p, Result: r})

@@ -162,8 +162,9 @@ func TestSum(t *testing.T) {
 
 // A combination that is left out is not run, and the others are.
 func TestWithout(t *testing.T) {
-	m := matrix{env: &exp.Env{Params: exptest.Params(t, Experiment.Params, "quick")}, scenarios: []string{"lan-wan", "wan-lan"},
-		kinds: []string{soft, hard, cut}, variants: []string{"cubic"}, without: []string{"wan-lan-hard", "wan-lan-cut"}}
+	m := matrix{env: &exp.Env{Params: exptest.Params(t, Experiment.Params, "quick")},
+		scenarios: []string{"lan-wan", "wan-lan"},
+		kinds:     []string{soft, hard, cut}, variants: []string{"cubic"}, without: []string{"wan-lan-hard", "wan-lan-cut"}}
 	if near, far := m.kindsOf("lan-wan"), m.kindsOf("wan-lan"); len(near) != 3 || len(far) != 1 || far[0] != soft {
 		t.Errorf("%v and %v", near, far)
 	}

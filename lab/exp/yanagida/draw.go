@@ -254,7 +254,7 @@ func besideFigure(all map[string]*outcome) result.Figure {
 			continue
 		}
 		p := result.Panel{Title: all[name].Arm, Kind: result.Stack, YLabel: "Mb/s", Arm: name, Height: 110,
-			Marks: len(f.Panels) == 0, Labels: links}
+			Marks: true, Labels: links}
 		for _, l := range links {
 			p.Series = append(p.Series, strings.Join([]string{name, wayWords[1], l}, " "))
 		}

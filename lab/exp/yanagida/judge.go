@@ -44,9 +44,10 @@ func (s *seen) judge(o *outcome) {
 	}
 	out := func(p packets.Packet) bool { return s.data(p) && p.DstPort == portOut }
 	in := func(p packets.Packet) bool { return s.data(p) && p.SrcPort == portIn }
-	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), packets.Select(s.queued, out), func(p packets.Packet) string {
-		return s.linkOf(p.SourceL64())
-	})
+	s.way(&o.Out, packets.Select(s.mn, out), packets.Select(s.cn, out), packets.Select(s.queued, out),
+		func(p packets.Packet) string {
+			return s.linkOf(p.SourceL64())
+		})
 	s.way(&o.In, packets.Select(s.cn, in), packets.Select(s.mn, in), packets.Select(s.queued, in),
 		func(p packets.Packet) string { return p.Where })
 	s.signalling(o)

@@ -246,7 +246,7 @@ func (e *end) report(w io.Writer, done <-chan error, quit <-chan struct{}) strin
 			}
 			return "closed"
 		case <-quit:
-			return "told to"
+			return "asked to"
 		case <-t.C:
 		}
 	}

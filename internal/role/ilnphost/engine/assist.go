@@ -73,7 +73,7 @@ func (a *assistant) carryOut(_ time.Time, o tcpassist.Output) {
 	case tcpassist.Resync[ilnp.SessionKey]:
 		a.sendResync(o)
 	case tcpassist.Resynced[ilnp.SessionKey]:
-		a.cfg.Log.Debug("a connection was shown to firewalls again", "answer", o.Answer, "port", o.Local.Port())
+		a.cfg.Log.Debug("conntrack resynced for a connection", "answer", o.Answer, "port", o.Local.Port())
 	}
 }
 
@@ -117,7 +117,7 @@ func (a *assistant) sendResync(o tcpassist.Resync[ilnp.SessionKey]) {
 	r := ilnpwire.Resync{From: o.Local.Port(), To: o.Remote.Port(), Seq: o.Seq, Ack: o.Ack, Answer: o.Answer, Nonce: a.entries[o.Key].LocalNonce}
 	b, err := r.Build(roam.ILVFromAddr(o.Local.Addr()), roam.ILVFromAddr(o.Remote.Addr()))
 	if err != nil {
-		a.report("show a connection to firewalls", err)
+		a.report("resync conntrack for a connection", err)
 		return
 	}
 	a.resend(b)

@@ -260,7 +260,7 @@ func (e *Engine) readHeard() {
 	}
 	acts, err := e.cfg.Plane.LastHeard(keys)
 	if err != nil {
-		e.report("read when correspondents were heard", err)
+		e.report("read when correspondents last sent", err)
 		return
 	}
 	e.core.HandleHeard(acts)

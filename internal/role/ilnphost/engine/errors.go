@@ -99,7 +99,7 @@ func (e *Engine) errorOut(ev dataplane.Event) {
 func (e *Engine) tellTooBig(o ilnp.TooBig) {
 	b, err := e.host().TooBig(o)
 	if err != nil {
-		e.report("tell own stack of a path MTU", err)
+		e.report("report a path MTU to the own stack", err)
 		return
 	}
 	e.inject(b)

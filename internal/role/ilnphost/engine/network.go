@@ -45,7 +45,7 @@ func (e *Engine) handleNetwork(now time.Time, ev hostnet.Event) {
 		if ev.L64 == 0 {
 			e.cfg.Log.Warn("the host's network is not as it should be", "link", ev.LinkName, "reason", ev.Reason)
 		} else {
-			e.cfg.Log.Warn("prefix cannot be used", "link", ev.LinkName, "locator", ev.L64, "reason", ev.Reason)
+			e.cfg.Log.Warn("prefix cannot be used", "link", ev.LinkName, "locator", ev.L64.Prefix(), "reason", ev.Reason)
 		}
 		if e.cfg.OnTrouble != nil {
 			e.cfg.OnTrouble(ev.LinkName, ev.Reason)
