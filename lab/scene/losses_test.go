@@ -23,7 +23,7 @@ func TestNote(t *testing.T) {
 	}
 	const udp, other, magic = 17, 136, 0x524d5546
 	for name, c := range map[string]struct {
-		frame    []byte
+		frame   []byte
 		out, in bool
 	}{
 		"from the mobile host":      {frame(udp, 40_000, port, magic), true, false},
