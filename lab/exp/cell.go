@@ -90,6 +90,7 @@ type Tally struct {
 	Disturbed []string // cells disturbed by the machine
 	Repeats   int      // attempts that were discarded and measured again
 	windows   []Span   // those measured in this process
+	schedules []Span   // executed in this process
 }
 
 // Span is a part of the run.
@@ -178,11 +179,22 @@ func (t *Tally) discard() {
 	t.Repeats++
 }
 
-// Counts reports whether a stall overlaps the window of a cell. Without cells it counts for
-// the whole run. Windows of stored cells were in another process, so they do not count
+// Ran records the span of a schedule. In a run without cells nothing is measured outside of
+// them: the lab builds networks there and reads logs.
+func (t *Tally) Ran(schedule Span) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.schedules = append(t.schedules, schedule)
+}
+
+// Counts reports whether a stall overlaps the window of a cell; without cells, a schedule; and
+// without either, the run. Windows of stored cells were in another process, so they do not count
 // here; the cell itself says whether the machine disturbed it.
 func (t *Tally) Counts(stall Span) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.Used == 0 || slices.ContainsFunc(t.windows, stall.Meets)
+	if t.Used == 0 {
+		return len(t.schedules) == 0 || slices.ContainsFunc(t.schedules, stall.Meets)
+	}
+	return slices.ContainsFunc(t.windows, stall.Meets)
 }

@@ -169,6 +169,31 @@ func TestStallsOutsideOfTheWindow(t *testing.T) {
 	}
 }
 
+// In a run without cells a stall counts during a schedule: before it the lab builds networks,
+// and after it reads logs.
+func TestCountsInSchedules(t *testing.T) {
+	began := time.Now()
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	var kept Tally
+	kept.Ran(Span{at(100), at(200)})
+	kept.Ran(Span{at(300), at(400)})
+	for _, c := range []struct {
+		stall Span
+		want  bool
+	}{
+		{Span{at(10), at(90)}, false}, {Span{at(90), at(110)}, true}, {Span{at(190), at(210)}, true},
+		{Span{at(210), at(290)}, false}, {Span{at(320), at(350)}, true}, {Span{at(400), at(450)}, false},
+	} {
+		if kept.Counts(c.stall) != c.want {
+			t.Errorf("stall %v to %v: counts %v", c.stall.From.Sub(began), c.stall.To.Sub(began), !c.want)
+		}
+	}
+	kept.Used, kept.windows = 1, []Span{{at(0), at(50)}}
+	if !kept.Counts(Span{at(10), at(90)}) || kept.Counts(Span{at(110), at(120)}) {
+		t.Error("with cells their windows do not decide")
+	}
+}
+
 // A stall counts for the run where it reaches into what was measured and is used,
 // and everywhere in a run without cells.
 func TestCounts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam/lab/arm"
+	"roam/lab/exp"
 	"roam/lab/live"
 	"roam/lab/node"
 	"roam/lab/result"
@@ -48,6 +49,7 @@ func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Sess
 	}
 	err := s.follow(ctx, t, plan)
 	t.End = time.Now()
+	s.env.Kept.Ran(exp.Span{From: t.Start, To: t.End})
 	t.Samples = smp.finish()
 	t.Begins = smp.begins
 	if err != nil {

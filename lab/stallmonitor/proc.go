@@ -16,7 +16,7 @@ const (
 	// a sample and a stall counts as the stall's, and long enough to cost little.
 	sampleEvery = 40 * time.Millisecond
 	// findEvery is the pause between two searches for new processes and threads.
-	findEvery = 5 * sampleEvery
+	findEvery = 10 * sampleEvery
 	// keptSamples reach back for the longest stall that can be divided.
 	keptSamples = 50
 	// daemonName is the name of the daemon's process.

@@ -31,6 +31,11 @@ import (
 // period is the time between two awakenings.
 const period = time.Millisecond
 
+// queueEvery is after how many awakenings the queueing time of a thread is read anew: reading
+// it costs as much as an awakening, and what the thread waited in a few of them is little
+// beside a stall.
+const queueEvery = 8
+
 // memoryLimit is from where garbage is collected nevertheless: after some minutes.
 const memoryLimit = 128 << 20
 
@@ -134,24 +139,28 @@ func stand(core int, quit <-chan struct{}, late func(at time.Time, ms, queuedMs 
 	pause := unix.NsecToTimespec(period.Nanoseconds())
 	worst := 0.0
 	last, before := time.Now(), waited(queue, buf)
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-quit:
 			return
 		default:
 		}
 		_ = unix.Nanosleep(&pause, nil)
-		now, after := time.Now(), waited(queue, buf)
+		now := time.Now()
 		if ms := (now.Sub(last) - period).Seconds() * 1e3; ms > worst || ms > 1 {
 			worst = max(worst, ms)
 			queued := unknownQueue
 			if queue != nil {
-				queued = (after - before).Seconds() * 1e3
+				queued = (waited(queue, buf) - before).Seconds() * 1e3
 			}
 			late(now, ms, queued)
-			now, after = time.Now(), waited(queue, buf) // which was the monitor's own time
+			now = time.Now() // what was until now was the monitor's own time
+			n = 0
 		}
-		last, before = now, after
+		if n%queueEvery == 0 {
+			before = waited(queue, buf)
+		}
+		last = now
 	}
 }
 
