@@ -125,6 +125,14 @@ func TestOutageIsJudgedFromTheAdvertisement(t *testing.T) {
 	near("outage_return_to_advert_ms", 20)
 	near("outage_daemon_return_to_locator_ms", 70)
 	near("outage_length_s", p.Float("outage_s"))
+	// Without an advertisement the result says why nothing is judged, of that cell alone.
+	for cell, want := range map[string]bool{"outage": true, "both": false} {
+		silent := result.New("")
+		(&outcome{Cell: cell}).metrics(silent)
+		if why := silent.Unmeasured[cell+"_resume_out_ms"]; (why != "") != want {
+			t.Errorf("%s: %q", cell, why)
+		}
+	}
 	// What comes before the advertisement is not early.
 	l.up = flow(start, c.plan.Length, cut, back+5*time.Millisecond)
 	o = outcome{Cell: "outage", Alive: true}
