@@ -233,7 +233,8 @@ func TestOutcomeIsCounted(t *testing.T) {
 			reads: [2]tcpflow.Stream{quiet(c.tcp[0][0], c.tcp[0][1]), quiet(c.tcp[1][0], c.tcp[1][1])}}
 		o := outcome{Cell: "x"}
 		o.judge(cell{}, tr, l, p)
-		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 || o.Daemon.Handoffs != 2 || o.Daemon.Failed != 4 || len(o.Marks) != 2 {
+		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 ||
+			o.Daemon.Handoffs != 2 || o.Daemon.Failed != 4 || len(o.Marks) != 2 {
 			t.Errorf("sent %d, doubled %d, misordered %d, handoffs %d, failed %d, marks %v", o.Sent, o.Doubled, o.Misordered,
 				o.Daemon.Handoffs, o.Daemon.Failed, o.Marks)
 		}

@@ -208,6 +208,7 @@ func TestReacted(t *testing.T) {
 	acked := func(link string, udp bool) packets.Packet {
 		return control(inside+20*ms, link, false, udp, update(signal{ack: true, set: []byte{1}})...)
 	}
+	theirUpdate := control(inside+ms, "net1", false, true, update(signal{set: []byte{1}})...)
 	reply := func(at time.Duration, own, udp bool) packets.Packet {
 		return control(at, "net1", own, udp, echoReply, 0, 0, 0)
 	}
@@ -217,15 +218,19 @@ func TestReacted(t *testing.T) {
 		usedUDP bool
 		acked   string
 	}{
-		"nothing":                        {nil, false, false, "not"},
-		"only ours":                      {[]packets.Packet{sent, reply(inside+ms, true, true)}, false, false, "not"},
-		"an acknowledgement":             {[]packets.Packet{sent, acked("net1", false)}, true, false, "options"},
-		"an acknowledgement in UDP":      {[]packets.Packet{sent, acked("net1", true)}, true, true, "udp"},
-		"one by the other link":          {[]packets.Packet{sent, acked("net2", true)}, true, false, "udp"},
-		"an update of the other end":     {[]packets.Packet{control(inside+ms, "net1", false, true, update(signal{set: []byte{1}})...)}, true, false, "not"},
-		"a reply in UDP":                 {[]packets.Packet{reply(inside+ms, false, true)}, true, true, "not"},
-		"a reply in both forms":          {[]packets.Packet{reply(inside+ms, false, true), reply(inside+2*ms, false, false)}, true, false, "not"},
-		"a reply before, one afterwards": {[]packets.Packet{reply(inside-ms, false, true), reply(ending+ms, false, true)}, false, false, "not"},
+		"nothing":                    {nil, false, false, "not"},
+		"only ours":                  {[]packets.Packet{sent, reply(inside+ms, true, true)}, false, false, "not"},
+		"an acknowledgement":         {[]packets.Packet{sent, acked("net1", false)}, true, false, "options"},
+		"an acknowledgement in UDP":  {[]packets.Packet{sent, acked("net1", true)}, true, true, "udp"},
+		"one by the other link":      {[]packets.Packet{sent, acked("net2", true)}, true, false, "udp"},
+		"an update of the other end": {[]packets.Packet{theirUpdate}, true, false, "not"},
+		"a reply in UDP":             {[]packets.Packet{reply(inside+ms, false, true)}, true, true, "not"},
+		"a reply in both forms": {
+			[]packets.Packet{reply(inside+ms, false, true), reply(inside+2*ms, false, false)}, true, false, "not",
+		},
+		"a reply before, one afterwards": {
+			[]packets.Packet{reply(inside-ms, false, true), reply(ending+ms, false, true)}, false, false, "not",
+		},
 	} {
 		r := wire{list: c.list}.reacted(entered, alone, end)
 		if r.ILNP != c.ilnp || r.UsedUDP != c.usedUDP || r.Acked != c.acked {
@@ -242,7 +247,8 @@ func TestPinned(t *testing.T) {
 		a.changed = at
 		var r reaction
 		r.pinned(a.wire(n), exptest.At(inside), exptest.At(ending))
-		if late := r.Changed.Sub(exptest.At(changed)); late < 0 || late > 40*time.Millisecond || r.Spread != [2]string{"flow", "flow"} {
+		late := r.Changed.Sub(exptest.At(changed))
+		if late < 0 || late > 40*time.Millisecond || r.Spread != [2]string{"flow", "flow"} {
 			t.Errorf("%v: %+v, off by %v", at, r, late)
 		}
 	}
