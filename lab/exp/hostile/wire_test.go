@@ -220,6 +220,7 @@ func TestReacted(t *testing.T) {
 	}{
 		"nothing":                    {nil, false, false, "not"},
 		"only ours":                  {[]packets.Packet{sent, reply(inside+ms, true, true)}, false, false, "not"},
+		"one of ours":                {[]packets.Packet{sent}, false, false, "not"},
 		"an acknowledgement":         {[]packets.Packet{sent, acked("net1", false)}, true, false, "options"},
 		"an acknowledgement in UDP":  {[]packets.Packet{sent, acked("net1", true)}, true, true, "udp"},
 		"one by the other link":      {[]packets.Packet{sent, acked("net2", true)}, true, false, "udp"},
