@@ -198,3 +198,36 @@ func TestAckRules(t *testing.T) {
 		}
 	}
 }
+
+// The first advertisement of that link counts, at or after the moment.
+func TestAdvertised(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	tr := Trace{Adverts: []Advert{{at(1), "net1"}, {at(2), "net2"}, {at(3), "net1"}, {at(4), "net1"}}}
+	for _, c := range []struct{ from, want int }{{0, 1}, {1, 1}, {2, 3}, {4, 4}} {
+		if got, ok := tr.Advertised("net1", at(c.from)); !ok || !got.Equal(at(c.want)) {
+			t.Errorf("from %d: %v, %v", c.from, got, ok)
+		}
+	}
+	if got, ok := tr.Advertised("net2", at(3)); ok || !got.IsZero() {
+		t.Errorf("never: %v, %v", got, ok)
+	}
+}
+
+// The last whole interval before the moment decides, in both directions.
+func TestMoved(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	sample := func(s int, out1, out2, in1, in2 uint64) Sample {
+		return Sample{At: at(s), Out: map[string]uint64{"net1": out1, "net2": out2},
+			In: map[string]uint64{"net1": in1, "net2": in2}}
+	}
+	tr := Trace{Samples: []Sample{sample(0, 0, 0, 0, 0), sample(1, 100, 0, 100, 0), sample(2, 110, 90, 110, 90),
+		sample(3, 121, 179, 110, 190), sample(4, 121, 279, 121, 279)}}
+	for before, want := range map[int]bool{0: false, 1: false, 2: true, 3: false, 4: false} {
+		if got := tr.Moved("net2", at(before)); got != want {
+			t.Errorf("before %d s: %v", before, got)
+		}
+	}
+	if !tr.Moved("net1", at(1)) || tr.Moved("net2", at(0)) {
+		t.Error("the first interval does not count, or nothing does")
+	}
+}

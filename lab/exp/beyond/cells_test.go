@@ -125,6 +125,14 @@ func TestOutageIsJudgedFromTheAdvertisement(t *testing.T) {
 	near("outage_return_to_advert_ms", 20)
 	near("outage_daemon_return_to_locator_ms", 70)
 	near("outage_length_s", p.Float("outage_s"))
+	// Without an advertisement the result says why nothing is judged, of that cell alone.
+	for cell, want := range map[string]bool{"outage": true, "both": false} {
+		silent := result.New("")
+		(&outcome{Cell: cell}).metrics(silent)
+		if why := silent.Unmeasured[cell+"_resume_out_ms"]; (why != "") != want {
+			t.Errorf("%s: %q", cell, why)
+		}
+	}
 	// What comes before the advertisement is not early.
 	l.up = flow(start, c.plan.Length, cut, back+5*time.Millisecond)
 	o = outcome{Cell: "outage", Alive: true}
@@ -225,7 +233,8 @@ func TestOutcomeIsCounted(t *testing.T) {
 			reads: [2]tcpflow.Stream{quiet(c.tcp[0][0], c.tcp[0][1]), quiet(c.tcp[1][0], c.tcp[1][1])}}
 		o := outcome{Cell: "x"}
 		o.judge(cell{}, tr, l, p)
-		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 || o.Daemon.Handoffs != 2 || o.Daemon.Failed != 4 || len(o.Marks) != 2 {
+		if o.Sent != 8000 || o.Doubled != 2 || o.Misordered != 2 ||
+			o.Daemon.Handoffs != 2 || o.Daemon.Failed != 4 || len(o.Marks) != 2 {
 			t.Errorf("sent %d, doubled %d, misordered %d, handoffs %d, failed %d, marks %v", o.Sent, o.Doubled, o.Misordered,
 				o.Daemon.Handoffs, o.Daemon.Failed, o.Marks)
 		}

@@ -74,8 +74,7 @@ func probeTable(list []*outcome) result.Table {
 		figure.Col("TCP gap", gap(func(o *outcome) float64 { return o.TCPGapMs })),
 		figure.Col("lead", gap(func(o *outcome) float64 { return o.LeadGapMs })),
 		figure.Col("daemon: handoffs", func(o *outcome) string {
-			return fmt.Sprintf("%d of %d", o.Daemon.Handoffs,
-				o.Changes)
+			return fmt.Sprintf("%d of %d", o.Daemon.Handoffs, o.Changes)
 		}),
 		figure.Col("daemon: failures", count(func(o *outcome) int { return o.Daemon.Failed })),
 	)

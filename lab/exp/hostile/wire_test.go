@@ -8,7 +8,9 @@ import (
 
 	"roam"
 	"roam/lab/exp/exptest"
+	"roam/lab/node"
 	"roam/lab/packets"
+	"roam/lab/result"
 	"roam/lab/scene"
 )
 
@@ -188,9 +190,116 @@ func TestILNPOnTheWire(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+	if (wire{list: good[1:]}).ilnp(exptest.At(inside)) {
+		t.Error("only the other end")
+	}
 }
 
 func nonced(p packets.Packet) packets.Packet {
 	p.Nonce = true
 	return p
+}
+
+// A reaction is what came after the host entered, by its first link.
+func TestReacted(t *testing.T) {
+	const ms = time.Millisecond
+	entered, alone, end := exptest.At(inside), exptest.At(inside+ms), exptest.At(ending)
+	sent := control(inside+10*ms, "net1", true, false, update(signal{set: []byte{1}})...)
+	acked := func(link string, udp bool) packets.Packet {
+		return control(inside+20*ms, link, false, udp, update(signal{ack: true, set: []byte{1}})...)
+	}
+	theirUpdate := control(inside+ms, "net1", false, true, update(signal{set: []byte{1}})...)
+	reply := func(at time.Duration, own, udp bool) packets.Packet {
+		return control(at, "net1", own, udp, echoReply, 0, 0, 0)
+	}
+	for name, c := range map[string]struct {
+		list    []packets.Packet
+		ilnp    bool
+		usedUDP bool
+		acked   string
+	}{
+		"nothing":                    {nil, false, false, "not"},
+		"only ours":                  {[]packets.Packet{sent, reply(inside+ms, true, true)}, false, false, "not"},
+		"one of ours":                {[]packets.Packet{sent}, false, false, "not"},
+		"an acknowledgement":         {[]packets.Packet{sent, acked("net1", false)}, true, false, "options"},
+		"an acknowledgement in UDP":  {[]packets.Packet{sent, acked("net1", true)}, true, true, "udp"},
+		"one by the other link":      {[]packets.Packet{sent, acked("net2", true)}, true, false, "udp"},
+		"an update of the other end": {[]packets.Packet{theirUpdate}, true, false, "not"},
+		"a reply in UDP":             {[]packets.Packet{reply(inside+ms, false, true)}, true, true, "not"},
+		"a reply in both forms": {
+			[]packets.Packet{reply(inside+ms, false, true), reply(inside+2*ms, false, false)}, true, false, "not",
+		},
+		"a reply before, one afterwards": {
+			[]packets.Packet{reply(inside-ms, false, true), reply(ending+ms, false, true)}, false, false, "not",
+		},
+	} {
+		r := wire{list: c.list}.reacted(entered, alone, end)
+		if r.ILNP != c.ilnp || r.UsedUDP != c.usedUDP || r.Acked != c.acked {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// The last connection of either end that goes over to its path decides.
+func TestPinned(t *testing.T) {
+	n := network{name: "tracked", duality: true}
+	for _, at := range [][2]time.Duration{{changed, changed - time.Second}, {changed - time.Second, changed}} {
+		a := newAir(n)
+		a.changed = at
+		var r reaction
+		r.pinned(a.wire(n), exptest.At(inside), exptest.At(ending))
+		late := r.Changed.Sub(exptest.At(changed))
+		if late < 0 || late > 40*time.Millisecond || r.Spread != [2]string{"flow", "flow"} {
+			t.Errorf("%v: %+v, off by %v", at, r, late)
+		}
+	}
+	// Neither control nor packets without payload are data.
+	empty := segment(inside, "net1", true, packets.TCP, 7001)
+	empty.Payload = 0
+	if _, ok := data(empty); ok {
+		t.Error("an acknowledgement is data")
+	}
+	if _, ok := data(control(inside, "net1", true, true, echo()...)); ok {
+		t.Error("control in UDP is data")
+	}
+	for proto, want := range map[uint8]bool{packets.TCP: true, packets.UDP: true, 50: false} {
+		if way, ok := data(segment(inside, "net1", false, proto, 7001)); ok != want || want && way != 1 {
+			t.Errorf("protocol %d: %d, %v", proto, way, ok)
+		}
+	}
+}
+
+// The daemon's answer stands beside: it is right in healthy records, and not where what the
+// daemon says differs.
+func TestOpinion(t *testing.T) {
+	says := func(n network, alter func(*record)) float64 {
+		x := healthy(t, n)
+		alter(x)
+		r := result.New("")
+		x.outcome().answered(r, n)
+		return r.Metrics["daemon_"+n.name+"_answer"]
+	}
+	late := node.Event{Time: exptest.At(inside + 40*time.Millisecond), Kind: "update-sent"}
+	for _, n := range networks {
+		if says(n, func(*record) {}) != 1 {
+			t.Errorf("%s: not answered", n.name)
+		}
+		if !n.duality && says(n, func(x *record) { x.sessions[0].InUse = nil }) != 0 {
+			t.Errorf("%s: answered on no link", n.name)
+		}
+		if !n.acked && n.name != "clean" {
+			continue
+		}
+		for name, alter := range map[string]func(*record){
+			"another form":           func(x *record) { x.events[2].Encapsulated = !n.acked },
+			"before the network":     func(x *record) { x.events = x.events[:1] },
+			"never":                  func(x *record) { x.events = append(x.events[:3:3], late) },
+			"only told":              func(x *record) { x.events[2].Kind = "update-failed" },
+			"nothing but the update": func(x *record) { x.events = x.events[1:2] },
+		} {
+			if says(n, alter) != 0 {
+				t.Errorf("%s: %s, and answered", n.name, name)
+			}
+		}
+	}
 }

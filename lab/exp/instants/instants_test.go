@@ -144,8 +144,8 @@ func TestCostIsOfItsInstant(t *testing.T) {
 	s.judge(env)
 	rtt := 2 * p.Float("delay_ms")
 	for metric, want := range map[string]float64{
-		"instants_moved_pct": 75, "daemon_instants_done_pct": 100, "udp_lost": 5, "tcp_whole": 2,
-		"udp_gap_worst_rtt": 6 / rtt, "tcp_gap_worst_rtt": 42 / rtt,
+		"instants_moved_pct": 75, "daemon_instants_done_pct": 100,
+		"udp_lost": 5, "tcp_whole": 2, "udp_gap_worst_rtt": 6 / rtt, "tcp_gap_worst_rtt": 42 / rtt,
 		"udp_sent": 2 * float64(length/time.Millisecond),
 	} {
 		if got := env.Result.Metrics[metric]; got != want {

@@ -60,7 +60,8 @@ func (m *matrix) handoffTable() result.Table {
 		Title: "Handoffs (M4, M5 and gaps)",
 		Note: "Medians, with the range where a cell has several flows. Gap: longest time in which the stream did not grow " +
 			"at the mobile host. " +
-			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new network's first advertisement. " +
+			"Control: what it is without a handoff on the worse of both networks. Outage: from the cut to the new network's " +
+			"first advertisement. " +
 			"RTO: of the sender, just before. " +
 			"LU to ack: each exchange. Stale: segments that came to the old locator after it was given up and were delivered " +
 			"all the same; the paper's hard handoff loses them (about 229).",

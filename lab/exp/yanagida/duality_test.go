@@ -53,6 +53,7 @@ func (s *suite) duality() {
 		p.At, p.Where = exptest.At(off.At+ms+x.cell.rtt+5*ms), off.Link
 		x.s.mn = append(x.s.mn, p)
 	}, nil)
+	s.moving("refreshed before the command takes effect", "", refreshedBefore(off), nil)
 	s.moving("a removal not acknowledged", "A13-graceful-removal A1-two-messages", func(x *script) {
 		last := f.plan.Steps[len(f.plan.Steps)-1].At
 		x.s.mn = slices.DeleteFunc(x.s.mn, func(p packets.Packet) bool {
@@ -130,5 +131,25 @@ func (s *suite) spreads() {
 		o := *s.f.sound["roam20"]
 		alter(&o)
 		add(metric, nil, slices.Concat(ids, s.f.guarded(s.t, metric)), map[string]*outcome{"roam20": &o}, true)
+	}
+}
+
+// refreshedBefore has the host refresh the set between a command to withdraw a link and the
+// removal.
+func refreshedBefore(off scene.Step) func(*script) {
+	return func(x *script) {
+		for i, d := range x.s.trace.Steps {
+			if d.Step.At == off.At {
+				x.s.trace.Steps[i].At = exptest.At(off.At - 400*ms)
+			}
+		}
+		var set []string
+		for _, l := range links {
+			if x.weight(off.At - 300*ms)[l] > 0 {
+				set = append(set, l)
+			}
+		}
+		x.signal(off.At-300*ms, set[0], set...)
+		x.sort()
 	}
 }

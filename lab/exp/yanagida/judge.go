@@ -260,9 +260,7 @@ func (s *seen) newLocators(o *outcome) {
 			continue
 		}
 		i := slices.IndexFunc(list, func(e packets.Exchange) bool {
-			return !e.Sent.At.Before(d.At) && slices.ContainsFunc(e.Locators, func(l packets.Locator) bool {
-				return s.linkOf(l.L64) == d.Link
-			})
+			return !e.Sent.At.Before(d.At) && s.lists(e.Update, d.Link)
 		})
 		if i < 0 {
 			continue
@@ -309,7 +307,10 @@ func (s *seen) removals(o *outcome) {
 				break
 			}
 		}
-		e := slices.IndexFunc(list, func(e packets.Exchange) bool { return !e.Sent.At.Before(d.At) && len(e.Acks) > 0 })
+		// A refresh may leave between the command and the removal.
+		e := slices.IndexFunc(list, func(e packets.Exchange) bool {
+			return !e.Sent.At.Before(d.At) && len(e.Acks) > 0 && !s.lists(e.Update, d.Link)
+		})
 		if e < 0 {
 			o.AfterRemoval++ // without acknowledgement it is no removal
 			continue
@@ -325,15 +326,20 @@ func (s *seen) removals(o *outcome) {
 	}
 }
 
+// lists reports whether an update has a locator on a link.
+func (s *seen) lists(u packets.Update, link string) bool {
+	return slices.ContainsFunc(u.Locators, func(l packets.Locator) bool { return s.linkOf(l.L64) == link })
+}
+
 // sentAfter counts data that the correspondent sent to a withdrawn link after its
-// acknowledgement left.
+// acknowledgement of that left.
 func (s *seen) sentAfter(link string, from, until time.Time) (n int) {
 	acked := false
 	for _, p := range s.cn {
 		if p.SourceNID() != scene.NID("cn1") || p.At.Before(from) || !p.At.Before(until) {
 			continue
 		}
-		if u, ok := p.Update(); ok && u.Ack {
+		if u, ok := p.Update(); ok && u.Ack && !s.lists(u, link) {
 			acked = true
 		}
 		if acked && s.data(p) && s.linkOf(p.DestL64()) == link {
