@@ -55,7 +55,8 @@ func TestOperations(t *testing.T) {
 	w.sub("metrics", func(t *testing.T) {
 		out := w.must("mn", "curl", "-sS", "http://127.0.0.1:9643/metrics")
 		for _, want := range []string{"roam_sessions{state=\"established\"} 1\n", "roam_starts_total 1\n",
-			"roam_handoffs_total{trigger=\"link disabled\"} 1\n", "roam_tx_packets_total "} {
+			"roam_handoffs_total{trigger=\"link disabled\"} 1\n", "roam_tx_packets_total ",
+			"roam_uplink_bytes_total{link=\"net1\",direction=\"out\"} ", "roam_mode{mode=\"soft\"} 1\n"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("metrics lack %q:\n%s", want, out)
 			}
