@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +75,7 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 			c := locatorFrom(l, h.linkNames())
 			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
 		}
-		s.Uplinks = uplinkTraffic("/sys/class/net", h.engine.Links())
+		s.Uplinks = uplinkTraffic(procNetDev, h.engine.Links())
 		t := h.tally
 		for trigger, n := range t.handoffs {
 			s.Handoffs[trigger] = n
@@ -89,19 +88,44 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 	return s, errors.Join(err, failure)
 }
 
+// procNetDev has the counters of the links of this process's network namespace. Those in sysfs
+// are of the namespace that it was mounted in.
+const procNetDev = "/proc/self/net/dev"
+
+// Fields of a line of procNetDev behind the name.
+const (
+	devRxBytes, devRxPackets, devTxBytes, devTxPackets = 0, 1, 8, 9
+	devFields                                          = 16
+)
+
 // uplinkTraffic reads the kernel's counters of uplinks. One that has just gone is left out.
-func uplinkTraffic(sys string, uplinks map[roam.LinkID]hostnet.Uplink) (list []metrics.Uplink) {
+func uplinkTraffic(file string, uplinks map[roam.LinkID]hostnet.Uplink) (list []metrics.Uplink) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	ours := make(map[string]bool)
 	for _, u := range uplinks {
+		ours[u.Name] = true
+	}
+	for line := range strings.Lines(string(text)) {
+		i := strings.LastIndex(line, ":") // a name may have one, as an alias
+		if i < 0 || !ours[strings.TrimSpace(line[:i])] {
+			continue
+		}
+		f := strings.Fields(line[i+1:])
+		if len(f) < devFields {
+			continue
+		}
 		var failed error
-		read := func(what string) uint64 {
-			b, err := os.ReadFile(filepath.Join(sys, u.Name, "statistics", what))
-			n, parse := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-			failed = cmp.Or(failed, err, parse)
+		read := func(field int) uint64 {
+			n, err := strconv.ParseUint(f[field], 10, 64)
+			failed = cmp.Or(failed, err)
 			return n
 		}
 		one := metrics.Uplink{
-			Link: u.Name, RxPackets: read("rx_packets"), RxBytes: read("rx_bytes"),
-			TxPackets: read("tx_packets"), TxBytes: read("tx_bytes"),
+			Link: strings.TrimSpace(line[:i]), RxPackets: read(devRxPackets), RxBytes: read(devRxBytes),
+			TxPackets: read(devTxPackets), TxBytes: read(devTxBytes),
 		}
 		if failed == nil {
 			list = append(list, one)
