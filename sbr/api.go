@@ -1,0 +1,76 @@
+package sbr
+
+import (
+	"roam"
+	"roam/wire/ilnp"
+)
+
+// FlowKey names a flow: what two nodes exchange, one of them inside the site.
+type FlowKey struct{ Inside, Outside roam.NID }
+
+// FlowSeen is a flow for which both nodes have sent their nonces, as the data plane saw it.
+type FlowSeen struct {
+	FlowKey
+	Internal roam.L64    // of the inside node
+	Link     roam.LinkID // to it
+	Remote   roam.L64    // of the outside node, in its latest packet with a nonce
+	Inward   ilnp.Nonce  // that packets from outside bear
+	Outward  ilnp.Nonce  // that packets from inside bear
+	Rule     Rule        // of its TCP and UDP checksums, as far as it is known
+}
+
+// Packet is a packet that the data plane handed over instead of forwarding it.
+type Packet struct {
+	Bytes  []byte
+	Inside bool        // it came from inside
+	Link   roam.LinkID // it came by
+}
+
+// Refusal is why a packet that was handed over is not forwarded.
+type Refusal uint8
+
+// The refusals.
+const (
+	Malformed       Refusal = iota // headers, checksum or message that cannot be read
+	WrongNonce                     // not the nonce of its flow
+	ForeignLocators                // an update from outside that lists locators of this site or none at all
+	UnknownLocators                // an update from inside without any locator that the policy knows
+	NoLink                         // no link of the group is up
+	UnknownAck                     // acknowledges nothing that passed
+	Refusals                       // how many there are
+)
+
+// Output is one thing to do: Transmit, Announced, Forget, Install or Refused.
+type Output interface{ output() }
+
+// Transmit wants a packet sent on a link.
+type Transmit struct {
+	Link   roam.LinkID
+	Packet []byte
+}
+
+// Announced reports which site locators the outside node of a flow has acknowledged: from
+// these the flow's packets may come.
+type Announced struct {
+	FlowKey
+	Locators []roam.L64
+}
+
+// Forget wants what the data plane has of a flow removed.
+type Forget struct{ FlowKey }
+
+// Install wants Core.Table in the data plane. Reindexed: the indices of site locators have
+// changed, so that what was announced has to be removed before.
+type Install struct{ Reindexed bool }
+
+// Refused reports a packet that is not forwarded.
+type Refused struct {
+	Packet
+	Why Refusal
+}
+
+func (Transmit) output()  {}
+func (Announced) output() {}
+func (Forget) output()    {}
+func (Install) output()   {}
+func (Refused) output()   {}

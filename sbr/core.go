@@ -1,0 +1,249 @@
+package sbr
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/sched"
+	"roam/wire/ilnp"
+)
+
+// The times of the border's own Locator Updates.
+const (
+	firstRetry = 250 * time.Millisecond // doubled with each retransmission
+	retries    = 7
+	// pace is the time between two flows' first updates after a change, which bounds the
+	// burst of a link with many flows to 10,000 updates a second.
+	pace = 100 * time.Microsecond
+)
+
+// MaxFlows bounds the flows that a core knows. Others keep to the preferred locator.
+const MaxFlows = 65536
+
+type timer uint8
+
+const announce timer = iota
+
+// flow is what the border knows of two nodes beyond the data plane.
+type flow struct {
+	FlowSeen
+	sched.Schedule[*flow, timer]
+	remotes   []roam.L64 // that the outside node listed last, in its order
+	announced []roam.L64 // that it has acknowledged, as far as they are live
+	confirmed bool       // it has acknowledged the latest update
+	sent      []exchange // updates that are not acknowledged, the latest last
+	tries     int        // of the border's own update
+}
+
+// exchange is a Locator Update from inside, and as it went outside. original is nil for
+// updates of the border's own.
+type exchange struct {
+	original *ilnp.LocatorUpdate
+	outside  ilnp.LocatorUpdate
+}
+
+// kept bounds the exchanges of a flow.
+const kept = 4
+
+// Core decides for all flows of one border. It is not safe for concurrent use.
+type Core struct {
+	policy   Policy
+	states   []Site
+	table    Table
+	coalesce time.Duration
+	port     uint16 // of control messages in UDP; 0: none
+	flows    map[FlowKey]*flow
+	agenda   sched.Agenda[*flow, timer]
+	out      []Output
+}
+
+// New makes a core without policy. coalesce is how long changes of links are collected, port
+// that of control messages in UDP, 0 for none.
+func New(coalesce time.Duration, port uint16) *Core {
+	return &Core{coalesce: coalesce, port: port, flows: make(map[FlowKey]*flow), table: NewTable(Policy{}, nil)}
+}
+
+// Table returns what the data plane needs now.
+func (c *Core) Table() Table { return c.table }
+
+// Policy returns the policy in force.
+func (c *Core) Policy() Policy { return c.policy }
+
+// HandlePolicy replaces the policy. Every flow's locators are announced anew.
+func (c *Core) HandlePolicy(now time.Time, p Policy) {
+	old := c.table.Sites
+	c.policy = p
+	c.table = NewTable(p, c.states)
+	same := slices.EqualFunc(old, c.table.Sites, func(a, b Site) bool { return a.L64 == b.L64 })
+	c.out = append(c.out, Install{Reindexed: !same})
+	if !same {
+		for _, f := range c.flows {
+			f.announced, f.confirmed = nil, false
+		}
+	}
+	c.announceAll(now)
+}
+
+// HandleSites takes the state of all links that site locators leave by.
+func (c *Core) HandleSites(now time.Time, states []Site) {
+	if slices.Equal(states, c.states) {
+		return
+	}
+	c.states = slices.Clone(states)
+	c.table = NewTable(c.policy, c.states)
+	c.out = append(c.out, Install{})
+	c.announceAll(now)
+}
+
+// announceAll has every flow's locators announced, each a little later than the one before.
+func (c *Core) announceAll(now time.Time) {
+	keys := slices.SortedFunc(maps.Keys(c.flows), compareKeys)
+	for i, k := range keys {
+		f := c.flows[k]
+		f.tries = 0
+		c.agenda.Arm(&f.Schedule, announce, now, c.coalesce+time.Duration(i)*pace)
+	}
+}
+
+func compareKeys(a, b FlowKey) int {
+	return cmp.Or(cmp.Compare(a.Inside, b.Inside), cmp.Compare(a.Outside, b.Outside))
+}
+
+// HandleFlow takes a flow that both of its nodes have sent a nonce of. announced are the
+// site locators that an earlier core had announced.
+func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
+	f := c.flows[seen.FlowKey]
+	switch {
+	case f == nil && len(c.flows) >= MaxFlows:
+		return
+	case f == nil:
+		f = &flow{FlowSeen: seen, announced: announced, confirmed: len(announced) > 0}
+		f.Schedule.Machine = f
+		c.flows[seen.FlowKey] = f
+	case f.Inward != seen.Inward || f.Outward != seen.Outward: // one of them has begun anew
+		f.FlowSeen, f.announced, f.confirmed, f.sent, f.remotes = seen, nil, false, nil, nil
+		c.tellAnnounced(f)
+	default:
+		f.FlowSeen = seen
+	}
+	if !f.confirmed || !sameSet(f.announced, c.live(f)) {
+		f.tries = 0
+		c.announce(now, f)
+	}
+}
+
+// Knows reports whether the core has a flow.
+func (c *Core) Knows(k FlowKey) bool { return c.flows[k] != nil }
+
+// HandleIdle takes a flow that has had no packets for long.
+func (c *Core) HandleIdle(k FlowKey) {
+	if f := c.flows[k]; f != nil {
+		c.agenda.Retire(&f.Schedule)
+		delete(c.flows, k)
+	}
+	c.out = append(c.out, Forget{k})
+}
+
+// live returns the site locators that stand for a flow's inside node now.
+func (c *Core) live(f *flow) []roam.L64 { return c.table.Inside[f.Internal].locators() }
+
+// announce sends the border's own update of a flow, and sets when to repeat it. With
+// locators that are no longer live the flow's packets do not leave any more.
+func (c *Core) announce(now time.Time, f *flow) {
+	live := c.live(f)
+	kept := slices.DeleteFunc(slices.Clone(f.announced), func(l roam.L64) bool { return !slices.Contains(live, l) })
+	if len(kept) != len(f.announced) {
+		f.announced, f.confirmed = kept, false
+		c.tellAnnounced(f)
+	}
+	if len(live) == 0 || f.tries > retries || f.confirmed && sameSet(f.announced, live) {
+		return
+	}
+	f.confirmed = false
+	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.siteEntries(f.Internal, siteLifetime)}
+	c.remember(f, exchange{outside: update})
+	c.transmit(f, live[0], update)
+	c.agenda.Arm(&f.Schedule, announce, now, firstRetry<<f.tries)
+	f.tries++
+}
+
+// siteLifetime is that of locators in the border's own updates, in seconds.
+const siteLifetime = 3600
+
+// transmit sends an update of the inside node of a flow from a site locator. Every second
+// one goes in UDP, as paths may drop destination options or ICMPv6.
+func (c *Core) transmit(f *flow, from roam.L64, update ilnp.LocatorUpdate) {
+	link, _ := c.table.Link(from)
+	src, dst := roam.ILV{L64: from, NID: f.Inside}, roam.ILV{L64: f.Remote, NID: f.Outside}
+	b, err := ilnp.BuildUpdate(src, dst, f.Outward, update)
+	if err == nil && c.port != 0 && f.tries%2 != 0 {
+		b, err = ilnp.Encapsulate(b, c.port)
+	}
+	if err == nil { // it has a nonce and locators
+		c.out = append(c.out, Transmit{link, b})
+	}
+}
+
+// remember keeps an exchange until it is acknowledged, or newer ones displace it.
+func (c *Core) remember(f *flow, e exchange) {
+	if n := len(f.sent); n > 0 && e.original == nil && f.sent[n-1].original == nil {
+		f.sent = f.sent[:n-1] // a repetition
+	}
+	f.sent = append(f.sent, e)
+	if len(f.sent) > kept {
+		f.sent = slices.Delete(f.sent, 0, 1)
+	}
+}
+
+func (c *Core) tellAnnounced(f *flow) {
+	c.out = append(c.out, Announced{f.FlowKey, slices.Clone(f.announced)})
+}
+
+// HandleTimeout sends the updates whose time has come.
+func (c *Core) HandleTimeout(now time.Time) {
+	for {
+		f, _, due := c.agenda.Due(now)
+		if !due {
+			return
+		}
+		c.announce(now, f)
+	}
+}
+
+// Poll returns what to do next; false: nothing for now.
+func (c *Core) Poll() (o Output, ok bool) {
+	if len(c.out) > 0 {
+		o, c.out, ok = c.out[0], c.out[1:], true
+	}
+	return o, ok
+}
+
+// PollTimeout returns when HandleTimeout is to be called; false: not at all.
+func (c *Core) PollTimeout() (time.Time, bool) { return c.agenda.Next() }
+
+// Flow is what a core knows of a flow, for people.
+type Flow struct {
+	FlowKey
+	Internal  roam.L64
+	Remote    roam.L64
+	Remotes   []roam.L64 // that the outside node listed
+	Announced []roam.L64 // that it has acknowledged
+}
+
+// Flows returns all flows in order.
+func (c *Core) Flows() []Flow {
+	list := make([]Flow, 0, len(c.flows))
+	for _, k := range slices.SortedFunc(maps.Keys(c.flows), compareKeys) {
+		f := c.flows[k]
+		list = append(list, Flow{k, f.Internal, f.Remote, slices.Clone(f.remotes), slices.Clone(f.announced)})
+	}
+	return list
+}
+
+// sameSet reports whether two lists without duplicates have the same elements.
+func sameSet(a, b []roam.L64) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(l roam.L64) bool { return !slices.Contains(b, l) })
+}

@@ -1,0 +1,71 @@
+package sbr
+
+import (
+	"slices"
+
+	"roam"
+)
+
+// Site is a locator of the site as a provider assigned it, and the link that it leaves by.
+type Site struct {
+	L64  roam.L64
+	Link roam.LinkID
+	Up   bool // packets may leave there
+}
+
+// Group is the site locators that one internal locator is rewritten to now: those whose
+// links are up, the most preferred first.
+type Group struct {
+	Label   int
+	Advice  Advice
+	Members []Member
+}
+
+// Table is what the data plane needs of a policy and of the state of links. The index of a
+// site locator is its place in Sites, which changes with the policy only.
+type Table struct {
+	Sites  []Site
+	Inside map[roam.L64]Group    // by internal locator
+	Behind map[roam.L64]roam.L64 // site locator to internal one, where no flow says which
+}
+
+// NewTable joins a policy with the state of links. A site locator without a state is down.
+func NewTable(p Policy, states []Site) Table {
+	t := Table{Inside: make(map[roam.L64]Group), Behind: make(map[roam.L64]roam.L64)}
+	up := make(map[roam.L64]bool)
+	for _, l := range p.Site() {
+		s := Site{L64: l}
+		if i := slices.IndexFunc(states, func(s Site) bool { return s.L64 == l }); i >= 0 {
+			s = states[i]
+		}
+		t.Sites, up[l] = append(t.Sites, s), s.Up
+		t.Behind[l], _ = p.Behind(l)
+	}
+	for _, e := range p.entries {
+		if !e.Internal() {
+			continue
+		}
+		live := slices.DeleteFunc(p.Group(e.Rewrite), func(g Entry) bool { return !up[g.L64] })
+		t.Inside[e.L64] = Group{Label: e.Rewrite, Advice: e.Advice, Members: Weights(live)}
+	}
+	return t
+}
+
+// Link returns the link that a site locator leaves by.
+func (t Table) Link(l roam.L64) (roam.LinkID, bool) {
+	for _, s := range t.Sites {
+		if s.L64 == l {
+			return s.Link, true
+		}
+	}
+	return 0, false
+}
+
+// locators returns the locators of a group, the most preferred first.
+func (g Group) locators() []roam.L64 {
+	list := make([]roam.L64, len(g.Members))
+	for i, m := range g.Members {
+		list[i] = m.L64
+	}
+	return list
+}

@@ -1,0 +1,203 @@
+package sbr
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+	"roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// HandlePacket takes a Locator Update, its acknowledgement or an ICMPv6 error that crosses
+// the border.
+func (c *Core) HandlePacket(now time.Time, p Packet) {
+	m, err := ilnp.ParseControl(p.Bytes, c.port)
+	switch {
+	case err != nil || m.Proto != ip6.ICMPv6 || m.Fragmented:
+		c.refuse(p, Malformed)
+	case m.Type != ilnp.TypeLocatorUpdate:
+		c.handleError(p, m)
+	default:
+		u, err := ilnp.ParseLocatorUpdate(m.Payload)
+		if err != nil || !m.Nonce.Present() {
+			c.refuse(p, Malformed)
+		} else if p.Inside {
+			c.updateOut(p, m, u)
+		} else {
+			c.updateIn(now, p, m, u)
+		}
+	}
+}
+
+func (c *Core) refuse(p Packet, why Refusal) { c.out = append(c.out, Refused{p, why}) }
+
+// updateOut passes an update or acknowledgement on from inside. An update's internal
+// locators become those of the site; an acknowledgement lists the correspondent's own.
+func (c *Core) updateOut(p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
+	group, internal := c.table.Inside[m.Src.L64]
+	f := c.flows[FlowKey{m.Src.NID, m.Dst.NID}]
+	live := group.locators()
+	switch {
+	case !internal:
+		c.refuse(p, UnknownLocators)
+		return
+	case f != nil && f.Outward != m.Nonce:
+		c.refuse(p, WrongNonce)
+		return
+	case len(live) == 0:
+		c.refuse(p, NoLink)
+		return
+	}
+	if u.Operation == ilnp.Advertisement {
+		original := u
+		if u.Locators = c.translate(original.Locators); len(u.Locators) == 0 {
+			c.refuse(p, UnknownLocators)
+			return
+		}
+		if f != nil {
+			c.remember(f, exchange{original: &original, outside: u})
+		}
+	}
+	from := live[0]
+	if f != nil {
+		if i := slices.IndexFunc(live, func(l roam.L64) bool { return slices.Contains(f.announced, l) }); i >= 0 {
+			from = live[i]
+		}
+	}
+	link, _ := c.table.Link(from)
+	c.forward(p, link, roam.ILV{L64: from, NID: m.Src.NID}, m.Dst, m, u)
+}
+
+// translate replaces internal locators by those that they are rewritten to, with the
+// preference of the policy and the lifetime of the internal one. A locator that the policy
+// does not know is left out.
+func (c *Core) translate(list []ilnp.LocatorEntry) (out []ilnp.LocatorEntry) {
+	for _, e := range list {
+		for _, s := range c.siteEntries(e.L64, e.Lifetime) {
+			if !slices.ContainsFunc(out, func(o ilnp.LocatorEntry) bool { return o.L64 == s.L64 }) {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// siteEntries lists the live site locators for an internal one. Those among which packets
+// are divided have one preference, the best: a receiver sends only to locators of the best.
+func (c *Core) siteEntries(internal roam.L64, lifetime uint32) (list []ilnp.LocatorEntry) {
+	g := c.table.Inside[internal]
+	for i, m := range g.Members {
+		e, _ := c.policy.Entry(m.L64)
+		prec := uint32(e.Prec)
+		if i > 0 && g.Advice == AdviceVLB {
+			prec = list[0].Preference
+		}
+		list = append(list, ilnp.LocatorEntry{L64: m.L64, Preference: prec, Lifetime: lifetime})
+	}
+	return list
+}
+
+// updateIn passes an update or acknowledgement on from outside.
+func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
+	f := c.flows[FlowKey{m.Dst.NID, m.Src.NID}]
+	to, known := c.table.Behind[m.Dst.L64]
+	link := roam.LinkID(0) // the host's routes know
+	if f != nil {
+		to, link = f.Internal, f.Link
+	}
+	switch {
+	case !known:
+		c.refuse(p, UnknownLocators)
+		return
+	case f != nil && f.Inward != m.Nonce:
+		c.refuse(p, WrongNonce)
+		return
+	}
+	if u.Operation == ilnp.Acknowledgement {
+		original, deliver, ok := c.acknowledged(now, f, u)
+		if !ok {
+			c.refuse(p, UnknownAck)
+		}
+		if !ok || !deliver {
+			return
+		}
+		u = original.Ack()
+	} else {
+		if slices.ContainsFunc(u.Locators, c.isOurs) {
+			c.refuse(p, ForeignLocators)
+			return
+		}
+		if f != nil {
+			f.remotes = f.remotes[:0]
+			for _, e := range u.Locators[:min(len(u.Locators), MaxGroup)] {
+				f.remotes = append(f.remotes, e.L64)
+			}
+			f.Remote = m.Src.L64
+		}
+	}
+	c.forward(p, link, m.Src, roam.ILV{L64: to, NID: m.Dst.NID}, m, u)
+}
+
+// isOurs reports whether nobody outside can have a locator.
+func (c *Core) isOurs(e ilnp.LocatorEntry) bool {
+	_, known := c.policy.Entry(e.L64)
+	return known || !e.L64.Usable()
+}
+
+// acknowledged finds what an acknowledgement is about. From then on the outside node knows
+// the locators of that update. deliver: the inside node waits for it, too.
+func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (
+	original ilnp.LocatorUpdate, deliver, ok bool,
+) {
+	if f == nil {
+		return original, false, false
+	}
+	matches := func(e exchange) bool {
+		return e.outside.Code == u.Code && slices.Equal(e.outside.Locators, u.Locators)
+	}
+	for _, e := range f.sent {
+		if !matches(e) {
+			continue
+		}
+		if ok = true; e.original != nil {
+			original, deliver = *e.original, true
+		}
+	}
+	if !ok {
+		return original, false, false
+	}
+	newest := matches(f.sent[len(f.sent)-1])
+	f.sent = slices.DeleteFunc(f.sent, matches)
+	if newest {
+		f.announced = f.announced[:0]
+		for _, e := range u.Locators {
+			f.announced = append(f.announced, e.L64)
+		}
+		c.tellAnnounced(f)
+		if f.confirmed = sameSet(f.announced, c.live(f)); f.confirmed {
+			c.agenda.Disarm(&f.Schedule, announce)
+		} else {
+			f.tries = 0
+			c.announce(now, f)
+		}
+	}
+	return original, deliver, true
+}
+
+// forward sends a message on with other addresses and another body, and its checksum by the
+// rule by which it came.
+func (c *Core) forward(p Packet, link roam.LinkID, src, dst roam.ILV, m ilnp.Packet, u ilnp.LocatorUpdate) {
+	b, err := ilnp.BuildUpdate(src, dst, m.Nonce, u)
+	if err == nil && m.OverNIDs {
+		err = ilnp.FinishOverNIDs(b)
+	}
+	if err == nil && m.Encapsulated {
+		b, err = ilnp.Encapsulate(b, c.port)
+	}
+	if err != nil {
+		c.refuse(p, Malformed)
+		return
+	}
+	c.out = append(c.out, Transmit{link, b})
+}
