@@ -137,6 +137,7 @@ type Activity struct {
 	WithNonce, WithoutNonce uint32
 	Asks                    bool // a probe came, as Roam sends them
 	AsksPerFlow             bool // the last one wanted TCP spread by connection
+	AsksCounts              bool // it wanted data counted by path
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.
@@ -201,6 +202,10 @@ type Entry struct {
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
 	Reserve                 []Path         // to validated locators that are listed, but less preferred: for what no unvalidated one may get yet
+	Counted                 bool           // data are counted by path: Config.PathCounts
+	Rules                   RuleUse        // rules of the user for its flows
+	Ruled                   []Path         // further paths, for flows with rules only
+	ByDelay                 []Path         // Paths and Ruled, the shortest first; empty where no rule asks for it
 	Grace                   time.Duration  // two round trips: how long an unvalidated locator gets the rate before if no validated one is left; 0: unknown
 }
 
@@ -213,7 +218,8 @@ type Output interface{ output() }
 type Transmit struct {
 	Link   roam.LinkID
 	Packet []byte
-	Whole  bool // never in fragments: it is there to see whether its size gets through
+	Whole  bool     // never in fragments: it is there to see whether its size gets through
+	Behind [][]byte // packets of at most 1280 bytes to the same node that leave right behind it, in one go
 }
 
 // Upsert makes or replaces a data-plane entry.
@@ -321,6 +327,9 @@ const (
 	PathNarrowed         // packets of Size bytes vanish on a Path: those of the session are kept to 1280
 	SessionNamed         // a node that had only claimed its NID was validated where the record lists it: the name is its
 	HandoffReturned      // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
+	PathAvoided          // a path in use answers no probes, or drops data, while others do not: data leave by those: Path
+	PathAnswers          // it does again, and is used: Path
+	PacketsLost          // what was lost on a Path around the time when data left it: Lost
 )
 
 // Event is one thing that happened, for `roam monitor` and the event log. It
@@ -335,6 +344,7 @@ type Event struct {
 	RTT      time.Duration
 	Duration time.Duration
 	Reason   string
+	Lost     *LostPackets
 
 	Form         ProbeForm // of the probe
 	Size         int       // of the probe's packet, of FormFull only; of what vanishes
@@ -353,6 +363,8 @@ type LocalState struct {
 	Disabled  bool
 	Preferred time.Duration
 	Since     time.Time
+	// Preference is what a Locator Update announces, lower is preferred.
+	Preference uint16
 }
 
 // LocatorState is the life cycle of RFC 6741 §5.1.
@@ -376,6 +388,8 @@ type PeerState struct {
 	Dead         bool
 	Locators     []RemoteState
 	Paths        []Path
+	Ruled        []Path                 // further ones, for flows with rules
+	ByDelay      []Path                 // both, the shortest first, where a rule asks for it
 	RTTs         map[Path]time.Duration // of those of Paths where it is known: the least of the last minute or two
 	Shares       map[Path]float64       // of Paths: what part of all that is spread by packet each gets
 	Long         []Path                 // of Paths, those that TCP does not take
@@ -393,6 +407,16 @@ type PeerState struct {
 	Claims       bool          // it only claims the NID: it was validated at no locator of the record
 	Encapsulated []Path        // those on which control messages go in UDP
 	Spread       Spread        // how TCP is spread over Paths
+	Views        []PathView    // what is known of its paths: those in use first
+}
+
+// PathView is one path to a correspondent as shown to people.
+type PathView struct {
+	Path
+	multipath.PathState
+	InUse bool
+	Share float64 // of all that is spread by packet; 0: not in use
+	Why   string  // it is in use, or is not
 }
 
 // Tally is how many correspondents there are.

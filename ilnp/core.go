@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // Config is what a Core is made with. The zero value of a field that has a
@@ -28,6 +30,21 @@ type Config struct {
 	UDPPort          uint16                // of control messages where a path drops the option or ICMPv6; 0: never
 	Preinstall       int                   // how many known correspondents without a session have an entry ready; 0: none
 	MaxSessions      int                   // entries that the data plane has; preinstalled entries give way to others; 0: no bound
+
+	// Preference is that of the locators of a link, by the link's name: lower is preferred, and
+	// stayed on. nil: all are equal.
+	Preference func(link string) uint16
+	// Liveness is how soon a path over a link is suspected, by the link's name. nil: paths are
+	// not judged one by one.
+	Liveness func(link string) multipath.Level
+	// Trains has the rates of several paths in use be measured by trains of packets.
+	Trains  bool
+	Silence time.Duration // after which the data plane reports that nothing comes; default 2 s
+
+	// PathCounts returns what the data plane has counted along a path of a session with
+	// Entry.Counted; false: nothing yet. nil: it does not count, and nothing is known of paths but
+	// their round trips.
+	PathCounts func(SessionKey, Path) (PathCounts, bool)
 }
 
 // Defaults of Config.
@@ -81,6 +98,7 @@ func New(cfg Config) (*Core, error) {
 	if cfg.SessionPrefix == 0 {
 		cfg.SessionPrefix = roam.DefaultSessionPrefix
 	}
+	cfg.Silence = cmp.Or(cfg.Silence, silenceAll)
 	c := &Core{
 		configured: cfg.Mode,
 	}

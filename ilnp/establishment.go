@@ -60,7 +60,7 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 	case o.Trigger == SeenRefusal:
 		c.nonceRefused(now, s)
 	case o.Trigger == SeenSilence:
-		c.handleSilence(now, s)
+		c.noticeSilence(now, s)
 	case o.Trigger == SeenPerFlow:
 		c.askedSpread(now, s, true)
 	case o.Trigger == SeenStall:
@@ -214,6 +214,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 	if o.Encapsulated {
 		s.restoreEncap(now, []Path{{Local: o.Local, Remote: o.Remote.L64}})
 	}
+	c.beginAt(now, s, Path{Local: o.Local, Remote: o.Remote.L64})
 	s.startKnowing(o.Local.L64)
 	c.establish(now, s, o.Nonce, o.Remote.L64)
 }
@@ -390,10 +391,12 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.doubtPlain(now, s)
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
+		c.wishCounts(now, s, a.AsksCounts)
 		c.spreadAgain(now, s)
 		c.forgetQueues(now, s)
 		c.measure(now, s)
 		c.monitor(now, s)
+		c.watchPaths(now, s)
 		c.tryOption(now, s)
 		c.openFirewall(now, s)
 		if c.checkSize(now, s, asking < sizeAtOnce) {

@@ -26,6 +26,11 @@ const (
 	reasonRandom     = "no randomness"
 	reasonElsewhere  = "locator of another session"
 	reasonSite       = "too many pending peers of one site"
+
+	reasonReport      = "malformed report"
+	reasonReportBack  = "report of less than before"
+	reasonReportAbove = "report of more than was sent"
+	reasonReportClock = "report from outside of the round trip"
 )
 
 // suspicious are the reasons that an attack would cause. The others are faults: of a
@@ -122,7 +127,7 @@ func (k EventKind) String() string {
 		"update sent", "update acked", "update failed", "update received",
 		"session started", "session established", "session fell back", "session ended", "session replaced",
 		"peer moved", "peer dead", "peer alive", "refused", "mode changed", "path answered", "encapsulation changed", "spread changed", "path narrowed",
-		"session named", "handoff returned",
+		"session named", "handoff returned", "path avoided", "path answers", "packets lost",
 	}, k)
 }
 

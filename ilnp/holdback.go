@@ -197,6 +197,7 @@ func (c *steering) leaveKnown(now time.Time, s *session) {
 func (c *liveness) knowsSet(now time.Time, s *session) {
 	s.known = locatorsOf(s.update.listing)
 	c.followKnown(now, s)
+	c.followRules(now, s)
 }
 
 // knowsLocator notes that the correspondent has sent data or an update to a locator

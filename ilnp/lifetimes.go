@@ -125,7 +125,7 @@ func (ps *pendingPeers) sendUpdate(now time.Time, k *pendingPeer) bool {
 func (ps *pendingPeers) listing(k *pendingPeer, l roam.L64) []listed {
 	s := ps.cache.sharesNonce(k.key.Local, k.key.Remote)
 	if s == nil || s.state != Established {
-		return []listed{{l, preferActive}}
+		return []listed{{l, ps.host.preferenceAt(l)}}
 	}
 	list := ps.effects.listingFor(s, s.entry.Paths)
 	if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == l }) {

@@ -7,7 +7,6 @@ import (
 
 	"roam"
 	"roam/multipath"
-	"roam/sched"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -46,6 +45,7 @@ type watch struct {
 	proved   int // quiet: the round at which proving goes on
 	since    time.Time
 	answered []Path // since then
+	regular  bool   // settling: nobody has suspected anything
 	silence  bool   // suspect: it was told; settling: it was told meanwhile
 }
 
@@ -101,14 +101,22 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	} else if pr.form <= FormUDP && (replied || pr.form == FormOption) {
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
-	s.noteRTT(now.Sub(pr.sent), pr.path.Local)
-	c.noteLength(now, s, pr)
+	inRound := !pr.lone || s.watch.state != settling
+	if !pr.lone {
+		s.noteRTT(now.Sub(pr.sent), pr.path.Local)
+		c.noteLength(now, s, pr)
+	}
+	if !c.trainAnswered(now, s, pr) {
+		c.checkReply(now, s, pr)
+		c.takeReport(now, s, pr, p)
+	}
+	c.updateAlong(now, s, pr.path)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	if pr.told {
 		relabelled := replied && pr.form != FormOption && p.FlowLabel != labelOf(t)
 		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt, Form: pr.form, Size: pr.size, Relabelled: relabelled})
 	}
-	if s.watch.state != quiet {
+	if s.watch.state != quiet && inRound {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
 	s.noteReply(pr.path)
@@ -119,13 +127,14 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		c.recordProfile(s)
 	}
 	if s.state != Established {
+		c.beginAt(now, s, pr.path)
 		s.startKnowing(p.Dst.L64)
 		c.establish(now, s, p.Nonce, p.Src.L64)
 	} else if !was {
 		c.upsert(now, s, s.entry.Paths)
 	}
 	wasBad := s.bad[pr.path]
-	delete(s.bad, pr.path)
+	s.forgive(now, pr.path)
 	c.validated(now, s, pr.path.Remote)
 	if wasBad {
 		c.remotesChanged(now, s)
@@ -134,7 +143,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	case suspect, silent:
 		c.settle(now, s)
 	case settling:
-		if len(s.unansweredPaths()) == 0 {
+		if inRound && len(s.unansweredPaths()) == 0 {
 			c.endSettling(now, s)
 		}
 	}
@@ -208,7 +217,15 @@ func (c *pathChoice) missed(s *session) []Path {
 	if len(s.bad) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(cross(c.host.active, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
+	sources := c.host.active
+	if s.entry.Rules.Mask != 0 {
+		for _, l := range c.host.locals {
+			if !c.host.disabled[l.Link] && !slices.Contains(sources, l.LinkLocator) {
+				sources = append(slices.Clip(sources), l.LinkLocator)
+			}
+		}
+	}
+	return slices.DeleteFunc(cross(sources, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
 }
 
 // validateRound probes each unvalidated locator, from one source after the other,
@@ -231,8 +248,12 @@ func (c *liveness) validateRound(now time.Time, s *session) {
 			paths = append(paths, p)
 		}
 	}
-	c.probePaths(now, s, paths)
+	more, in := c.widened(now, s, paths)
+	c.probePaths(now, s, append(paths, more...))
 	again := s.backoff(probeMin)
+	if in > 0 {
+		again = min(again, in)
+	}
 	if s.watch.round == 0 && s.allUnvalidated() {
 		// A lost probe is not to stop the session: the rate before lasts for two
 		// round trips.
@@ -381,7 +402,7 @@ func (c *liveness) settleRound(now time.Time, s *session) {
 }
 
 func (s *session) unansweredPaths() []Path {
-	return slices.DeleteFunc(slices.Clone(s.entry.Paths), func(p Path) bool { return slices.Contains(s.watch.answered, p) })
+	return slices.DeleteFunc(s.carriers(), func(p Path) bool { return slices.Contains(s.watch.answered, p) })
 }
 
 // endSettling leaves the paths that did not answer, if others did, and asks
@@ -396,9 +417,12 @@ func (c *liveness) endSettling(now time.Time, s *session) {
 	again := c.judgeQueues(now, s)
 	next, all := watch{proved: s.watch.proved}, len(s.watch.answered) > 0 && len(s.unansweredPaths()) == 0
 	for _, p := range s.watch.answered {
-		delete(s.bad, p)
+		s.forgive(now, p)
 	}
-	if len(s.watch.answered) > 0 {
+	judged := s.watch.regular && c.checks(now, s)
+	if judged {
+		c.doubt(now, s, s.unansweredPaths())
+	} else if len(s.watch.answered) > 0 {
 		for _, p := range s.unansweredPaths() {
 			s.strayed = s.strayed || !s.bad[p]
 			s.bad[p], next.proved = true, 0
@@ -407,7 +431,7 @@ func (c *liveness) endSettling(now time.Time, s *session) {
 	// Of one that has answered no probe ever, that it leaves these unanswered shows nothing.
 	reserve := !s.leavesProbes() &&
 		(slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return !s.sendsFrom(l.LinkLocator) }) || s.hasOther())
-	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) {
+	if len(s.watch.answered) == 0 && len(s.entry.Paths) > 0 && (s.watch.silence || reserve) && !judged {
 		s.watch = watch{state: suspect, since: now, silence: s.watch.silence}
 		c.suspectRound(now, s)
 		return
@@ -441,17 +465,6 @@ func (c *liveness) heard(now time.Time, s *session) {
 		c.validate(now, s)
 	}
 	c.urgeUpdate(now, s)
-}
-
-// hope takes an entry that is held for dead as alive on a locator that it has
-// not been sent to from yet: data need not wait for the answer to a probe.
-func (c *steering) hope(now time.Time, s *session) {
-	if !s.dead {
-		return
-	}
-	s.dead, s.watch = false, watch{state: suspect, since: now}
-	c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key, Reason: "tried from a new locator"})
-	c.arm(&s.schedule, timerProbe, now, sched.Tick) // behind the Locator Update
 }
 
 // suspendProbes stops probing for want of a locator.

@@ -8,8 +8,8 @@ import (
 	"roam"
 )
 
-// Preferences that we give our own locators in a Locator Update; lower is
-// preferred (RFC 6742 §2.3).
+// Preferences that we give our own locators in a Locator Update unless the user wants
+// others (preference.go); lower is preferred (RFC 6742 §2.3).
 const (
 	preferActive uint16 = 10
 	preferValid  uint16 = 20
@@ -96,7 +96,8 @@ func (h *host) ranked(keep func(*local) bool) []*local {
 		}
 	}
 	slices.SortStableFunc(ls, func(a, b *local) int {
-		return cmp.Or(cmp.Compare(h.placeOf(a), h.placeOf(b)), cmp.Compare(b.rank, a.rank), cmp.Compare(a.arrival, b.arrival))
+		return cmp.Or(cmp.Compare(h.preferenceOf(a), h.preferenceOf(b)), cmp.Compare(h.placeOf(a), h.placeOf(b)),
+			cmp.Compare(b.rank, a.rank), cmp.Compare(a.arrival, b.arrival))
 	})
 	return ls
 }
@@ -285,19 +286,15 @@ func (h *host) arm(now time.Time) {
 // mode lists the active ones only. A locator on two links is listed once.
 func (h *host) listing(now time.Time) []listed {
 	var list []listed
-	add := func(l64 roam.L64, preference uint16) {
-		if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == l64 }) {
-			list = append(list, listed{l64, preference})
-		}
-	}
 	for _, l := range h.usable(now) {
-		switch {
-		case l.state == Active:
-			add(l.L64, preferActive)
-		case l.state == Valid && h.cfg.Mode != Hard:
-			add(l.L64, preferValid)
+		known := slices.ContainsFunc(list, func(e listed) bool { return e.l64 == l.L64 })
+		if !known && (l.state == Active || l.state == Valid && h.cfg.Mode != Hard) {
+			list = append(list, listed{l64: l.L64})
 		}
 	}
+	h.prefer(list, func(l roam.L64) bool {
+		return slices.ContainsFunc(h.locals, func(o *local) bool { return o.L64 == l && o.state == Active })
+	})
 	return list
 }
 
@@ -345,10 +342,14 @@ func (h *host) expiry(now time.Time, l64 roam.L64) (end time.Time, ok bool) {
 // show returns the locators as people see them.
 func (h *host) show(now time.Time) []LocalState {
 	states := make([]LocalState, len(h.locals))
+	worst := h.worst(h.isActive)
 	for i, l := range h.locals {
 		states[i] = LocalState{
 			LinkLocator: l.LinkLocator, LinkName: h.names[l.Link], State: l.state, Disabled: h.disabled[l.Link],
-			Preferred: remaining(now, l.expires), Since: l.since,
+			Preferred: remaining(now, l.expires), Since: l.since, Preference: h.preferenceAt(l.L64),
+		}
+		if !h.isActive(l.L64) {
+			states[i].Preference = reserved(states[i].Preference, worst)
 		}
 	}
 	return states

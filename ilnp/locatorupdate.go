@@ -27,7 +27,7 @@ func (c *updates) startUpdate(now time.Time, s *session, list []listed, paths []
 // repeatUpdate starts an exchange of the present set.
 func (c *updates) repeatUpdate(now time.Time, s *session) {
 	wanted := c.pathsFor(now, s)
-	if list := c.listingFor(s, wanted); len(list) > 0 && len(wanted) > 0 {
+	if list := c.listingFor(s, c.pathsKept(now, s)); len(list) > 0 && len(wanted) > 0 {
 		c.startUpdate(now, s, list, wanted)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (c *liveness) monitor(now time.Time, s *session) {
 	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
 	every := monitorEvery
-	if len(s.entry.Paths) == 1 {
+	if len(s.carriers()) == 1 {
 		every = monitorOne
 	}
 	choice := len(s.entry.Paths) > 1 || len(s.entry.Paths) == 1 && (len(c.host.usable(now)) > 1 || s.hasOther())
@@ -28,7 +28,7 @@ func (c *liveness) monitor(now time.Time, s *session) {
 		s.update.asked++
 	}
 	s.monitored = now
-	s.watch = watch{state: settling, proved: s.watch.round, since: now}
+	s.watch = watch{state: settling, proved: s.watch.round, since: now, regular: true}
 	c.settleRound(now, s)
 }
 

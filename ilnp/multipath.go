@@ -34,7 +34,7 @@ func (s *session) longOf(paths []Path) []Path {
 // forgetPaths drops what is known of paths that are not in use any more. One that is left
 // as its queue swallowed probes may be back soon, no longer and no faster.
 func (s *session) forgetPaths() {
-	s.multipath.Forget(func(p Path) bool { return !slices.Contains(s.entry.Paths, p) && !s.bad[p] })
+	s.multipath.Forget(func(p Path) bool { return !slices.Contains(s.carriers(), p) && !s.bad[p] })
 }
 
 // noteLength takes the answer to a probe.
@@ -43,7 +43,9 @@ func (c *steering) noteLength(now time.Time, s *session, pr probe) {
 	if len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, pr.path) {
 		c.upsert(now, s, s.entry.Paths)
 		c.tellSpread(now, s)
+		return
 	}
+	c.followRules(now, s)
 }
 
 // measure asks all paths in use at once if the length of one is in doubt.

@@ -17,11 +17,14 @@ type node struct {
 	accounts     accounts
 	preinstalled preinstalled
 	obstructed   obstructions
+	rates        rates
+	rules        ruleSet
 }
 
 func (c *node) init(cfg Config) {
 	c.cfg = cfg
 	c.cache, c.obstructed = newCache(), make(obstructions)
+	c.rates = make(rates)
 	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
 	c.host.schedule.Machine = &c.host
 }

@@ -2,8 +2,10 @@ package ilnp
 
 import (
 	"slices"
+	"time"
 
 	"roam"
+	"roam/sched"
 )
 
 // tellPaths tells what has become of the paths of a session, after the Upsert of its
@@ -61,4 +63,15 @@ func leavesLong(old, now Entry) bool {
 	return old.State == Established && slices.ContainsFunc(now.Long, func(p Path) bool {
 		return slices.Contains(old.Paths, p) && !slices.Contains(old.Long, p)
 	})
+}
+
+// hope takes an entry that is held for dead as alive on a locator that it has
+// not been sent to from yet: data need not wait for the answer to a probe.
+func (c *steering) hope(now time.Time, s *session) {
+	if !s.dead {
+		return
+	}
+	s.dead, s.watch = false, watch{state: suspect, since: now}
+	c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key, Reason: "tried from a new locator"})
+	c.arm(&s.schedule, timerProbe, now, sched.Tick) // behind the Locator Update
 }

@@ -67,6 +67,21 @@ func placesOf(ls []*local) []roam.LinkLocator {
 // ones. Paths that liveness found dead are left out, in favour of ever less
 // preferred ones, as long as anything else is there; obstructed ones always.
 func (c *pathChoice) pathsFor(now time.Time, s *session) []Path {
+	if s.isAvoiding() {
+		unfit := func(p Path) bool { return s.bad[p] || s.avoids(p) }
+		if paths := c.pathsBut(now, s, unfit); !slices.ContainsFunc(paths, unfit) {
+			return paths
+		}
+	}
+	return c.pathsKept(now, s)
+}
+
+// pathsKept is pathsFor, with the paths that are but avoided: what the correspondent is told.
+func (c *pathChoice) pathsKept(now time.Time, s *session) []Path {
+	return c.pathsBut(now, s, func(p Path) bool { return s.bad[p] })
+}
+
+func (c *pathChoice) pathsBut(now time.Time, s *session, unfit func(Path) bool) []Path {
 	if s.state == Plain && len(s.entry.Paths) == 1 {
 		p := s.entry.Paths[0]
 		usable := slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.LinkLocator == p.Local })
@@ -83,12 +98,12 @@ func (c *pathChoice) pathsFor(now time.Time, s *session) []Path {
 	switch {
 	case s.state == Plain && len(best) > 0:
 		return best[:1]
-	case len(active) == 0, len(s.bad) == 0 && len(best) > 0:
+	case len(active) == 0, len(best) > 0 && !slices.ContainsFunc(best, unfit):
 		return best
 	}
 	all, reserve := s.remotes.all(), placesOf(c.host.usable(now))
 	for _, paths := range [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all)} {
-		good := slices.DeleteFunc(slices.Clone(paths), func(p Path) bool { return s.bad[p] || c.obstructed.has(s.remoteNID, p) })
+		good := c.obstructed.without(s.remoteNID, slices.DeleteFunc(slices.Clone(paths), unfit))
 		switch {
 		case len(good) == 0:
 		case s.state == Plain:
@@ -199,7 +214,12 @@ func sameEntry(a, b Entry) bool {
 	return a.Key == b.Key && a.State == b.State && a.LocalNID == b.LocalNID && a.RemoteNID == b.RemoteNID &&
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Encap == b.Encap &&
-		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled && a.PerFlow == b.PerFlow &&
-		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) && maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) && slices.Equal(a.Unvalidated, b.Unvalidated) &&
-		slices.Equal(a.Given, b.Given) && slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded && a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule
+		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled &&
+		a.PerFlow == b.PerFlow && a.Counted == b.Counted &&
+		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) &&
+		maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) &&
+		slices.Equal(a.Unvalidated, b.Unvalidated) && slices.Equal(a.Given, b.Given) &&
+		slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded &&
+		a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule && a.Rules == b.Rules &&
+		slices.Equal(a.Ruled, b.Ruled) && slices.Equal(a.ByDelay, b.ByDelay)
 }

@@ -214,11 +214,18 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
 		Encapsulated: s.encapPaths(), Spread: s.multipath.Spread(s.use()), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: multipath.Shares(s.entry.Paths, s.entry.Costs),
 	}
+	p.Ruled, p.ByDelay = slices.Clone(s.entry.Ruled), slices.Clone(s.entry.ByDelay)
 	for _, path := range p.Paths {
 		if rtt, known := s.multipath.RTT(path); known {
 			p.RTTs[path] = rtt
 		}
 	}
+	for _, path := range p.ByDelay {
+		if rtt, known := s.delayOf(path); known {
+			p.RTTs[path] = rtt
+		}
+	}
+	p.Views = s.views(now, p.Shares)
 	p.Claims = !s.owned
 	if k := c.recordOf(s); k != nil {
 		p.Names = slices.Clone(k.names)

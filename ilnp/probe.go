@@ -20,8 +20,19 @@ type probe struct {
 	told bool // its answer is told: somebody asked
 	flow bool // it wants TCP spread by connection
 	moot bool // that it stays without an answer says nothing
+	lone bool // it asks whether one path lives, and is no part of a round
 
 	sizing bool // it asks for the size that the path takes, and for nothing else
+
+	report  bool       // it asks for a report,
+	counts  bool       // and that data be counted along the path
+	counted bool       // this host counts them:
+	left    PathCounts // what it had when the probe left
+
+	about Path // whose counts it asks for, in place of those of its own path; zero: none
+
+	train  *pathTrain // it is one of the two of a train,
+	behind bool       // the last one
 
 	overNIDs bool // its checksum is
 	noUDP    bool // its answer says that nobody listens at the UDP port
@@ -131,21 +142,29 @@ func (c *sender) ask(now time.Time, s *session) question {
 
 // sendProbe sends an echo request with our nonce for this correspondent.
 func (c *sender) sendProbe(now time.Time, q question, pr probe) {
+	if b, ok := c.makeProbe(now, q, pr); ok {
+		c.emit(Transmit{Link: pr.path.Local.Link, Packet: b, Whole: pr.form == FormFull})
+	}
+}
+
+// makeProbe returns an echo request that is about to be sent.
+func (c *sender) makeProbe(now time.Time, q question, pr probe) ([]byte, bool) {
 	var t token
 	nids := q.from.nids()
 	if c.obstructed.has(nids.Remote, pr.path) || !c.draw(now, t[:]) {
-		return
+		return nil, false
 	}
 	c.probeSeq++
 	pr.flow = q.profile.perFlow.On && pr.form <= FormUDP
 	pr.overNIDs = pr.form == FormOption && c.probes.isSummedOverNIDs(now, q.profile, *q.sent, pr.path.Remote)
+	pr.from, pr.sent = q.from, now
+	c.askReport(&pr)
 	src, dst := roam.ILV{NID: nids.Local, L64: pr.path.Local.L64}, roam.ILV{NID: nids.Remote, L64: pr.path.Remote}
 	b, err := c.buildProbe(src, dst, q.nonce, t, pr)
 	if err != nil || !q.may(pr.path.Remote, len(b)) {
-		return
+		return nil, false
 	}
-	pr.from, pr.sent = q.from, now
 	c.probes[t] = pr
 	*q.sent = append(*q.sent, t)
-	c.emit(Transmit{Link: pr.path.Local.Link, Packet: b, Whole: pr.form == FormFull})
+	return b, true
 }

@@ -88,7 +88,11 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	}
 	c.noteForm(now, s, Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Encapsulated)
 	c.heard(now, s)
+	by := Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}
 	if lu.Operation == ilnpwire.Acknowledgement {
+		if s.update.matches(lu) {
+			c.confirmPaths(now, s, by)
+		}
 		if !c.placeAcked(now, s, p, lu, len(packet)) {
 			c.handleAck(now, s, lu, p.Encapsulated)
 		}
@@ -98,6 +102,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.accounts.receivedInAll(now, s.key, p.Src, len(packet), 1) // more the data plane counts
 	}
 	s.toldInUDP = s.toldInUDP || p.Encapsulated
+	repeated := s.lists(entriesOf(lu))
 	// In this order: once acknowledged, nothing more is sent to a locator that was
 	// withdrawn, and its owner may let it go.
 	c.applyUpdate(now, s, lu)
@@ -106,6 +111,13 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.acknowledge(now, link, p, s, lu)
 	}
 	c.doubtPath(now, s, p.Dst.L64)
+	if repeated {
+		c.complaint(now, s, by, func(q Path) {
+			if b, ok := c.buildUpdate(q, s, lu.Ack(), p.OverNIDs); ok {
+				c.transmitControl(now, s, q, b, s.encaps(q))
+			}
+		})
+	}
 }
 
 // doubtPath asks the paths in use at once, as the correspondent has sent an

@@ -85,7 +85,7 @@ func (ps *pendingPeers) session(now time.Time, k *pendingPeer, old *session) *se
 	s.takeControl(k.control)
 	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed
 	if !k.knowsMore && ps.host.isOnly(k.at.L64) {
-		s.update.listing = []listed{{k.at.L64, preferActive}}
+		s.update.listing = []listed{{k.at.L64, ps.host.preferenceAt(k.at.L64)}}
 	}
 	if k.encap {
 		s.restoreEncap(now, []Path{{Local: k.at, Remote: k.key.Remote.L64}})

@@ -37,6 +37,7 @@ type session struct {
 	bad           map[Path]bool
 	passages      map[Path]passage
 	multipath     multipath.Machine[Path]
+	trains        map[Path]*pathTrain
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
 	owned         bool     // it owns the record's name (see ownership)
@@ -62,7 +63,10 @@ type session struct {
 	update        exchange
 	holdback
 	watch          watch
-	sent           tokens // probes under way
+	check          pathCheck
+	reports        pathReports
+	left           []leftPath // whose losses are not known yet
+	sent           tokens     // probes under way
 	monitored      time.Time
 	validateNext   time.Time // when unvalidated locators and dead paths are asked again
 	asksByRecord   bool      // that it runs Roam is remembered of an earlier session
@@ -129,8 +133,12 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 		c.copyTimeout(now, s)
 	case timerConfirm:
 		c.confirmTimeout(now, s)
+	case timerCheck:
+		c.stepCheck(now, s)
 	case timerIdle:
 		c.idleTimeout(now, s)
+	case timerLoss:
+		c.lossTimeout(now, s)
 	case timerReturn:
 		c.returnTimeout(now, s)
 	}
@@ -222,7 +230,7 @@ func (c *steering) refresh(now time.Time, s *session) {
 		s.openNonce(now)
 		c.hope(now, s)
 	}
-	list := c.listingFor(s, wanted)
+	list := c.listingFor(s, c.pathsKept(now, s))
 	returned := len(s.entry.Paths) == 0 && s.entry.Seq != 0
 	tell := s.state == Established && len(paths) > 0 && len(list) > 0 && (returned || left || !slices.Equal(list, s.update.listing))
 	first := tell && (returned || left || slices.ContainsFunc(wanted, func(p Path) bool { return !s.update.lists(p.Local.L64) }))
@@ -253,18 +261,17 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 	if s.state != Established || len(s.bad) == 0 {
 		return list
 	}
+	// Where the correspondent is heard it goes on sending, though our direction died there.
+	kept := slices.ContainsFunc(list, func(e listed) bool { return c.host.isActive(e.l64) && s.isHeardAt(e.l64) })
 	uses := func(l roam.L64) bool {
 		return slices.ContainsFunc(paths, func(p Path) bool { return p.Local.L64 == l })
 	}
-	for i := range list {
-		list[i].preference = preferValid
-		if uses(list[i].l64) {
-			list[i].preference = preferActive
-		}
+	if !kept {
+		c.host.prefer(list, uses)
 	}
 	for _, p := range paths {
 		if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == p.Local.L64 }) {
-			list = append(list, listed{p.Local.L64, preferActive})
+			list = append(list, listed{p.Local.L64, c.host.preferenceAt(p.Local.L64)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(a.preference, b.preference) })
@@ -273,6 +280,8 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 
 // upsert writes the entry if it differs from what the data plane has.
 func (c *steering) upsert(now time.Time, s *session, paths []Path) {
+	s.multipath.HandleRates(c.ratesOf(now, s, paths))
+	c.noteLeft(now, s, paths)
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
@@ -281,16 +290,23 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unrecorded:  !s.owned,
+		Counted:     c.countsPaths(s, paths),
 		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {
-		p.Costs = nil // TCP goes by its own rules, and is what they are for
+		p.Costs = s.multipath.RateCosts(paths) // TCP goes by its own rules
 	}
 	if p.State != Plain {
 		p.Unvalidated, p.Given = s.unvalidatedIn(p)
 		p.Reserve = c.reserveFor(s, p)
 	}
 	p.Validated = c.validatedOf(s, p.Accept)
+	if p.Rules = c.rules.of(s, c.recordOf(s)); p.Rules.Mask != 0 {
+		p.Ruled = c.ruledFor(now, s, p)
+		if c.rules.wantsDelays(p.Rules) {
+			p.ByDelay = s.byDelay(p)
+		}
+	}
 	if s.entry.Seq != 0 && s.astray != recalled && sameEntry(p, s.entry) {
 		return
 	}
@@ -308,6 +324,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	c.tellPaths(was, p)
 	s.forgetPaths()
 	c.tellSpread(now, s)
+	c.measureRates(now, s)
 }
 
 // remotesChanged brings everything in line with the correspondent's set of
@@ -316,6 +333,9 @@ func (c *liveness) remotesChanged(now time.Time, s *session) {
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
 	c.validate(now, s)
+	if !s.owned && s.state == Established && c.cfg.Liveness != nil {
+		c.validateOthers(now, s) // flows with rules come from there soon, and count as this session's once it is validated
+	}
 }
 
 // ageRemotes forgets what is over of the correspondent's set.

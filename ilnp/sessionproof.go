@@ -223,7 +223,7 @@ func (u *exchange) isBody(lu ilnpwire.LocatorUpdate) bool {
 // whether it did.
 func (c *updates) askByLifetimes(now time.Time, s *session, path Path) bool {
 	f := &s.proof
-	list := c.listingFor(s, c.pathsFor(now, s))
+	list := c.listingFor(s, c.pathsKept(now, s))
 	if c.obstructed.has(s.remoteNID, path) || !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == path.Local.L64 }) {
 		return false
 	}

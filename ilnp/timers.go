@@ -21,6 +21,8 @@ const (
 	timerIdle                 // the session has been idle for long
 	timerLocal                // a local locator's lifetime ends
 	timerMove                 // the next correspondents are told of a move
+	timerCheck                // a path in doubt, or one in use, is probed
+	timerLoss                 // all that was under way on a path that data have left has come
 	timerReturn               // data have left a locator that the correspondent knows, and wait for a sign that it knows the new one
 )
 

@@ -152,7 +152,11 @@ func (c *sender) openFirewall(now time.Time, s *session) {
 // label, part of the token, that its answer brings back if the path leaves it.
 func (c *sender) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) ([]byte, error) {
 	e := ilnpwire.Echo{Request: true, ID: c.cfg.ProbeID, Seq: c.probeSeq, Data: t[:]}
-	if pr.flow {
+	if pr.report {
+		e.Data = ilnpwire.Report{
+			PerFlow: pr.flow, Counted: pr.counts, Other: pr.about != Path{}, Near: pr.about.Remote, Far: pr.about.Local.L64,
+		}.AppendRequest(nil, t)
+	} else if pr.flow {
 		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/ilnp/control.h)
 	}
 	if pr.form == FormOption {

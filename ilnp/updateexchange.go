@@ -45,12 +45,13 @@ type exchange struct {
 	ways     int       // paths over which transmissions alternate
 	first    time.Time // transmission of this set
 	last     time.Time
-	paths    []Path // in use when it began
-	began    Path   // of the first transmission
-	path     Path   // of the last transmission
-	overNIDs bool   // it was sent summed so
-	doubtful bool   // an older acknowledgement came after this set had left: confirm it once more
-	renewal  bool   // of a set that the correspondent has: its lifetimes only
+	toward   []roam.L64 // locators to which it was sent
+	paths    []Path     // in use when it began
+	began    Path       // of the first transmission
+	path     Path       // of the last transmission
+	overNIDs bool       // it was sent summed so
+	doubtful bool       // an older acknowledgement came after this set had left: confirm it once more
+	renewal  bool       // of a set that the correspondent has: its lifetimes only
 }
 
 // lists reports whether the newest set has a locator.
@@ -85,6 +86,9 @@ func (u *exchange) giveUp() bool {
 // transmit records a transmission on a path, one of several that alternate.
 func (u *exchange) transmit(now time.Time, path Path, ways int) {
 	u.path, u.ways = path, ways
+	if !slices.Contains(u.toward, path.Remote) {
+		u.toward = append(u.toward, path.Remote)
+	}
 	u.tries++
 	u.last = now
 	if u.tries == 1 {

@@ -27,10 +27,11 @@ type pendingBench struct {
 func newPendingBench(t *testing.T) *pendingBench {
 	ca := newCache()
 	at := roam.LinkLocator{Link: 1, L64: netA}
-	h := &host{locals: []*local{{LinkLocator: at, state: Active}}, active: []roam.LinkLocator{at}}
+	cfg := &Config{NIDs: []roam.NID{ownNID}, Accept: Any, NonceLength: 4, UDPPort: 6740}
+	h := &host{cfg: cfg, locals: []*local{{LinkLocator: at, state: Active}}, active: []roam.LinkLocator{at}}
 	b := &pendingBench{t: t, now: epoch, wakes: make(map[*schedule]time.Time)}
 	b.pendingPeers = &pendingPeers{
-		cfg: &Config{NIDs: []roam.NID{ownNID}, Accept: Any, NonceLength: 4, UDPPort: 6740}, cache: &ca, host: h,
+		cfg: cfg, cache: &ca, host: h,
 		preinstalled: &preinstalled{entries: make(map[SessionKey]*session)}, accounts: &accounts{}, probes: make(probes), effects: b,
 		byKey: make(map[Pending]*pendingPeer), byNIDs: make(map[SessionKey][]*pendingPeer),
 	}

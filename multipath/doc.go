@@ -11,6 +11,7 @@
 //	HandleNoAnswer   paths left probes alone     HandleQueue   segments of TCP wait
 //	HandleSettled    a round of probes is over   HandleWish    what the other end wants
 //	HandleSound      all paths answered it       Expire        time has passed
+//	HandleRates      rates of paths are known
 //
 // Its answers are values: Long, Costs and Spread say how to send; that paths are
 // to be probed is what Doubtful, Unasked, HandleQueue and HandleSettled return. The
@@ -18,8 +19,16 @@
 // which connections keep to one path each, is the owner's to keep, as it may outlast
 // the machine.
 //
+// A Health is what is known of one path: how long an answer is waited for, after how many
+// probes without one the path is suspected, and for how long it is left alone then.
+//
+// A Rate is what short trains of packets have measured of a path (Train).
+//
+// An Estimator turns the reports of the other end (PathReport) into the rates, losses, queues
+// and round trips of one path, each direction by itself (PathState).
+//
 // It is pure: it sees no socket, no clock and no goroutine. It omits the choice of
-// the paths in use and the judgement whether one works at all. It is driven by the
+// the paths in use and what follows from a suspicion. It is driven by the
 // core ilnp, and made for other systems with several paths: site borders, shim6,
 // Multipath TCP.
 package multipath

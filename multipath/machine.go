@@ -21,6 +21,7 @@ type Use[P comparable] struct {
 type Machine[P comparable] struct {
 	lengths lengths[P]
 	queues  queues[P]
+	rates   map[P]Measured
 	stall   stall
 	wish    wish
 	shown   Spread
@@ -43,8 +44,8 @@ func (m *Machine[P]) HandleNoAnswer(u Use[P], paths []P) {
 }
 
 // Long returns those of paths that TCP is not to take, in place of what it takes by
-// u: the long ones, and those that it has not taken yet and whose length is not known,
-// but for one if that is all.
+// u: the long ones, and those that it has not taken yet and whose length or rate is not
+// known, but for one if that is all.
 func (m *Machine[P]) Long(u Use[P], paths []P) []P {
 	if len(paths) < 2 || u.PerFlow {
 		return nil
@@ -52,10 +53,10 @@ func (m *Machine[P]) Long(u Use[P], paths []P) []P {
 	least := m.lengths.leastOf(paths)
 	unasked := func(p P) bool {
 		_, asked := m.lengths.by[p]
-		return !asked && !u.taken(p)
+		return (!asked || m.mayBeSlow(p)) && !u.taken(p)
 	}
 	if !slices.ContainsFunc(paths, func(p P) bool { return !unasked(p) }) {
-		return slices.Clone(paths[1:])
+		return m.allButFastest(paths)
 	}
 	wasLong := func(p P) bool { return m.shown == ByLength && slices.Contains(u.Long, p) }
 	return slices.DeleteFunc(slices.Clone(paths), func(p P) bool {
@@ -91,6 +92,9 @@ func (m *Machine[P]) RTT(p P) (time.Duration, bool) {
 // a path gets.
 func (m *Machine[P]) Costs(paths []P) map[P]uint8 { return m.queues.costsOf(paths) }
 
+// RateCosts returns those of paths that get less than others as they are slower.
+func (m *Machine[P]) RateCosts(paths []P) map[P]uint8 { return only(m.queues.base, paths) }
+
 // Spread returns how TCP is spread over the paths in use.
 func (m *Machine[P]) Spread(u Use[P]) Spread {
 	switch {
@@ -117,7 +121,7 @@ func (m *Machine[P]) Show(u Use[P]) (s Spread, changed bool) {
 // forgotten, and so is what a question about queues has brought so far.
 func (m *Machine[P]) HandlePaths() {
 	m.stall = stall{}
-	m.queues = queues[P]{costs: m.queues.costs, last: m.queues.last}
+	m.queues = queues[P]{base: m.queues.base, costs: m.queues.costs, last: m.queues.last}
 }
 
 // Forget drops what is known of paths that are gone.

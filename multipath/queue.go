@@ -12,9 +12,10 @@ import (
 // segments of TCP wait, all paths in use are asked how long they take now, and one
 // before which more waits than before another gets a smaller share.
 const (
-	queueNoise = 10 * time.Millisecond // or a quarter of the round trip, if that is more: less is no queue
-	queueEvery = 50 * time.Millisecond // between two questions where a queue was found, and once it has gone
-	queueFlips = 6                     // doublings of that at most, as shares go to and fro
+	queueNoise = 10 * time.Millisecond  // or a quarter of the round trip, if that is more: less is no queue
+	queueSure  = 100 * time.Millisecond // where rates are known
+	queueEvery = 50 * time.Millisecond  // between two questions where a queue was found, and once it has gone
+	queueFlips = 6                      // doublings of that at most, as shares go to and fro
 	costMost   = 15
 )
 
@@ -23,6 +24,7 @@ const CostLasts = 30 * time.Second
 
 // queues is what is known of queues on the paths in use.
 type queues[P comparable] struct {
+	base  map[P]uint8         // costs by the rates of the paths
 	costs map[P]uint8         // of those that get less: each step of two halves their share
 	asked time.Time           // when the paths were asked last
 	every time.Duration       // until they are asked again
@@ -81,7 +83,7 @@ func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered b
 	var slow, less []P
 	for _, p := range u.Paths {
 		wait, rtt := waits[p], m.lengths.by[p].rtt()
-		if wait <= 2*least+max(queueNoise, rtt/4) {
+		if wait <= 2*least+m.noise(rtt) {
 			continue
 		}
 		slow = append(slow, p)
@@ -105,6 +107,16 @@ func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered b
 	}
 	q.turn(u.Paths, less, growth, most)
 	return true, false
+}
+
+// noise is what is no queue to act on. Where rates are known, shares are about right, and a
+// connection that fills its paths makes queues of different lengths all the same: it takes
+// more to distrust them, once.
+func (m *Machine[P]) noise(rtt time.Duration) time.Duration {
+	if m.areSure() && maps.Equal(m.queues.costs, m.queues.base) {
+		return max(queueSure, 2*rtt)
+	}
+	return max(queueNoise, rtt/4)
 }
 
 // turn gives some paths less, and sets when to ask whether that was right.
@@ -181,8 +193,11 @@ func (q *queues[P]) shift(paths, less []P, growth float64) {
 // a while: one that has become faster would not show otherwise.
 func (q *queues[P]) relax() {
 	costs := maps.Clone(q.costs)
-	for p := range costs {
-		if costs[p]--; costs[p] == 0 {
+	for p, cost := range costs {
+		if cost > q.base[p] {
+			cost--
+		}
+		if costs[p] = cost; cost == 0 {
 			delete(costs, p)
 		}
 	}
@@ -195,19 +210,22 @@ func (m *Machine[P]) Expire(now time.Time) bool {
 	if m.queues.last.IsZero() || now.Sub(m.queues.last) < CostLasts {
 		return false
 	}
-	m.queues = queues[P]{}
+	m.queues = queues[P]{base: m.queues.base, costs: maps.Clone(m.queues.base)}
 	return true
 }
 
 // costsOf returns those of paths that get less than others.
-func (q *queues[P]) costsOf(paths []P) map[P]uint8 {
-	costs := maps.Clone(q.costs)
+func (q *queues[P]) costsOf(paths []P) map[P]uint8 { return only(q.costs, paths) }
+
+func only[P comparable](costs map[P]uint8, paths []P) map[P]uint8 {
+	costs = maps.Clone(costs)
 	maps.DeleteFunc(costs, func(p P, _ uint8) bool { return !slices.Contains(paths, p) })
 	return costs
 }
 
 func (q *queues[P]) forget(gone func(P) bool) {
 	maps.DeleteFunc(q.costs, func(p P, _ uint8) bool { return gone(p) })
+	maps.DeleteFunc(q.base, func(p P, _ uint8) bool { return gone(p) })
 }
 
 // Shares returns what part of all that is spread by packet each path gets at these

@@ -72,7 +72,7 @@ __noinline int spend_allowance(const struct session_entry *p, __u64 l64, __u32 l
  * without any validated locator holds. given: a record names the locator. Bytes that may
  * go are charged.
  */
-static __always_inline int allowance_permits(const struct session_entry *p, const struct session_live *l, union half l64, __u32 len,
+static __always_inline int allowance_permits(const struct session_entry *p, const struct session_details *d, union half l64, __u32 len,
 					int rate, int given)
 {
 	struct allowance *t = allowance_of(p, l64, given);
@@ -89,22 +89,11 @@ static __always_inline int allowance_permits(const struct session_entry *p, cons
 	if (!rate || elapsed > p->grace || !(t->rx_packets || given))
 		return 0;
 	/* The rate before, with one more window's worth for bursts. */
-	if (t->tx_bytes + len > (__u64)l->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
+	if (t->tx_bytes + len > (__u64)d->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
 		return 0;
 allowed:
 	charge_allowance(t, len);
 	return 1;
-}
-
-/* Counts the bytes of this window of sending, and keeps those of the last full one. */
-static __always_inline void rate_note(struct session_live *l, __u64 now, __u32 len)
-{
-	if (now - l->rate_since >= RATE_WINDOW) {
-		l->rate_last = now - l->rate_since < 2 * RATE_WINDOW ? l->rate_now : 0;
-		l->rate_now = 0;
-		l->rate_since = now;
-	}
-	l->rate_now += len;
 }
 
 /* The allowance of a pending peer, where nothing is validated. Answers as long as the

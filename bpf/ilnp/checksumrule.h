@@ -119,45 +119,45 @@ __noinline int is_icmp_over_nids(struct __sk_buff *skb, const struct session_ent
 }
 
 /* Do locators count as zero towards this correspondent? */
-static __always_inline int counts_nids_only(const struct session_entry *p, const struct session_live *l)
+static __always_inline int counts_nids_only(const struct session_entry *p, const struct session_details *d)
 {
 	if (p->flags & ENTRY_PLAIN)
 		return 0;
-	if (p->flags & ENTRY_RULE_SOUGHT && l->rule != RULE_NOT_FOUND)
-		return l->rule == RULE_RFC6741;
+	if (p->flags & ENTRY_RULE_SOUGHT && d->rule != RULE_NOT_FOUND)
+		return d->rule == RULE_RFC6741;
 	return !!(p->flags & ENTRY_RFC6741);
 }
 
 /* Is the rule of this correspondent still a guess? */
-static __always_inline int is_rule_sought(const struct session_entry *p, const struct session_live *l)
+static __always_inline int is_rule_sought(const struct session_entry *p, const struct session_details *d)
 {
-	return p->flags & ENTRY_RULE_SOUGHT && !(p->flags & ENTRY_PLAIN) && l->rule == RULE_NOT_FOUND;
+	return p->flags & ENTRY_RULE_SOUGHT && !(p->flags & ENTRY_PLAIN) && d->rule == RULE_NOT_FOUND;
 }
 
 /* Learns the rule from a packet, if it shows one. Reports EV_RULE where the daemon's
  * guess was wrong.
  */
-__noinline int learn_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+__noinline int learn_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct inbound *in)
 {
 	int found;
 
-	if (!p || !l || !in)
+	if (!p || !d || !in)
 		return 0;
 	found = rule_shown(skb, &in->c, in->l3);
 	if (found == RULE_NOT_FOUND)
 		return 0;
-	l->rule = found;
+	d->rule = found;
 	if ((found == RULE_RFC6741) != !!(p->flags & ENTRY_RFC6741))
 		tell_of(skb, in, p, EV_RULE, found);
 	return 0;
 }
 
 /* Call for packets with the right nonce only: others could be forged. */
-static __always_inline void note_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+static __always_inline void note_rule(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 				      const struct inbound *in)
 {
-	if (is_rule_sought(p, l) && has_rule(in->c.proto))
-		learn_rule(skb, p, l, in);
+	if (is_rule_sought(p, d) && has_rule(in->c.proto))
+		learn_rule(skb, p, d, in);
 }
 
 #define COPY_ANSWERS 2      /* so many answers decide for the other rule */
@@ -170,29 +170,29 @@ static __always_inline void note_rule(struct __sk_buff *skb, const struct sessio
  * know ports and moments, twice, and only sways a guess: the first packet with the right
  * nonce shows the rule.
  */
-__noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+__noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct inbound *in)
 {
 	__u32 since, within;
 	__u16 ports[2];
 
-	if (!p || !l || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
+	if (!p || !d || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
 		return 0;
-	since = (__u32)(coarse_ns() / 1000000) - l->copy_sent;
+	since = (__u32)(coarse_ns() / 1000000) - d->copy_sent;
 	within = p->grace / 1000000;
 	if (within < COPY_ANSWER_IN)
 		within = COPY_ANSWER_IN;
-	if (!l->copy_open || since > within || ports[0] != l->copy_ports[0] || ports[1] != l->copy_ports[1]) {
-		l->sought_since = 0; /* the peer answers packets under our guess */
-		l->copy_answers = 0;
+	if (!d->copy_open || since > within || ports[0] != d->copy_ports[0] || ports[1] != d->copy_ports[1]) {
+		d->sought_since = 0; /* the peer answers packets under our guess */
+		d->copy_answers = 0;
 		return 0;
 	}
-	l->copy_open = 0;
-	l->copy_answers++;
-	if (l->copy_answers < COPY_ANSWERS)
+	d->copy_open = 0;
+	d->copy_answers++;
+	if (d->copy_answers < COPY_ANSWERS)
 		return 0;
-	l->sought_since = 0;
-	l->copy_answers = 0;
-	l->without_nonce = 0; /* those were plain IPv6 */
+	d->sought_since = 0;
+	d->copy_answers = 0;
+	d->bare = 0; /* those were plain IPv6 */
 	tell_of(skb, in, p, EV_RULE, RULE_OTHER);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #define ROAM_ILNP_CONTROL_H
 
 #include "deliver.h"
+#include "pathreport.h"
 #include "policy.h"
 
 #define PROBE_LEN 16 /* bytes of data */
@@ -106,12 +107,13 @@ static __always_inline int locator_on_wire(union half l)
 }
 
 /* Is this an echo request as the daemon sends them, a probe? It has 16 bytes of data, and
- * four more from a daemon that wants TCP spread by connection.
+ * four more from a daemon that wants TCP spread by connection, or it asks for a report.
  */
 static __always_inline int is_probe(struct __sk_buff *skb, const struct inbound *in)
 {
 	return in->c.proto == IPPROTO_ICMPV6 && in->c.type == ICMP6_ECHO_REQUEST &&
-	       (skb->len - in->c.at == 8 + PROBE_LEN || skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN);
+	       (skb->len - in->c.at == 8 + PROBE_LEN || skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN ||
+		report_flags(skb, in->c.at) >= 0);
 }
 
 /* Answers an echo request as reflect does, unless a policy of this host diverts packets

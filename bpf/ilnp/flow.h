@@ -82,7 +82,7 @@ static __always_inline int is_queued(const struct bpf_tcp_sock *tp)
 /* Reports a connection of ours that stalls or nearly so, and one whose segments wait in
  * queues.
  */
-static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __be32 seq)
+static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, __be32 seq)
 {
 	__u32 now = tick(coarse_ns());
 	struct bpf_sock *sk = skb->sk;
@@ -94,12 +94,12 @@ static __always_inline void watch_tcp(struct __sk_buff *skb, const struct sessio
 	tp = sk ? bpf_tcp_sock(sk) : 0;
 	if (!tp)
 		return;
-	if ((after_timeout(tp, seq) || loses_much(tp)) && now - l->stall_told >= STALL_AGAIN) {
-		l->stall_told = now;
+	if ((after_timeout(tp, seq) || loses_much(tp)) && now - d->stall_told >= STALL_AGAIN) {
+		d->stall_told = now;
 		tell_session(skb, p, EV_STALL);
 	}
-	if (is_queued(tp) && now - l->queue_told >= QUEUE_AGAIN) {
-		l->queue_told = now;
+	if (is_queued(tp) && now - d->queue_told >= QUEUE_AGAIN) {
+		d->queue_told = now;
 		tell_session(skb, p, EV_QUEUE);
 	}
 }
@@ -107,7 +107,7 @@ static __always_inline void watch_tcp(struct __sk_buff *skb, const struct sessio
 /* Index of the path to which a segment must keep for its connection, or -1 if any will
  * do. Its header is at that offset.
  */
-__noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 at)
+__noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, __u32 at)
 {
 	struct {
 		__be16 from, to;
@@ -116,11 +116,11 @@ __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, s
 	} t;
 	int by_ports;
 
-	if (!p || !l || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
+	if (!p || !d || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
 		return -1;
 	by_ports = p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN;
 	if (!by_ports || (p->long_paths && !(t.flags & TCP_SYN)))
-		watch_tcp(skb, p, l, t.seq);
+		watch_tcp(skb, p, d, t.seq);
 	return by_ports ? path_of_ports(p, t.from, t.to) : -1;
 }
 

@@ -2,6 +2,7 @@
 /* The data plane of an ILNPv6 host (RFC 6740, RFC 6741).
  *
  *   application - socket on session addresses - roam0 --egress--> uplinks
+ *                                             \------------------egress-> one uplink
  *   application <- stack <------------------ ingress on each uplink
  *
  * Sockets see session addresses, session prefix + NID, which never change; the
@@ -16,8 +17,10 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* Keeps the type in the debug information, for the generated Go types. */
+/* Keeps types in the debug information, for the generated Go types. */
 const struct packet_event *unused_event __attribute__((unused));
+const enum asked *unused_asked __attribute__((unused));
+const enum settled_flags *unused_settled_flags __attribute__((unused));
 
 /* Is the remote alias unknown here, and beyond the rate at which look-ups of unknown
  * aliases are reported?
@@ -88,17 +91,50 @@ __noinline int hand_over_error(struct __sk_buff *skb, const struct session_key *
 	return CONSUMED;
 }
 
+/* Does the program run at the egress of an uplink? */
+static __always_inline int is_on_uplink(const struct __sk_buff *skb, const struct host *h)
+{
+	return skb->ifindex != h->device && skb->ifindex != h->segdev_end;
+}
+
 /* Has another node sent this packet, so that this host forwards it? A packet of a socket
  * has arrived nowhere; tunnels of this host clear where the packets inside arrived.
  */
-static __always_inline int is_forwarded(const struct __sk_buff *skb)
+static __always_inline int is_forwarded(const struct __sk_buff *skb, const struct host *h)
 {
-	return skb->ingress_ifindex && !is_segmented(skb);
+	return skb->ingress_ifindex && (is_on_uplink(skb, h) || !is_segmented(skb));
 }
 
-/* Egress of the session device; and ingress of the far end of the segmentation device, a
- * veth pair whose near end has no offloads, so that the kernel has cut GSO packets and
- * finished their checksums before.
+
+/* Is a packet at the egress of an uplink, and none of a session? Looks at the linear part
+ * only: all that leaves an uplink passes here.
+ */
+static __always_inline int is_ordinary(struct __sk_buff *skb, const struct host *h)
+{
+	const struct ip6 *ip;
+
+	if (!is_on_uplink(skb, h))
+		return 0;
+	if (skb->protocol != bpf_htons(ETH_P_IPV6))
+		return 1;
+	ip = ip6_at(skb, ETH_LEN);
+	return ip && ip->src.l64.v != h->session_prefix.v && ip->dst.l64.v != h->session_prefix.v;
+}
+
+/* The verdict on a packet whose addresses are not both of sessions: one may not leave an
+ * uplink, and none may leave the session device.
+ */
+static __always_inline int refuse_ends(const struct __sk_buff *skb, const struct host *h, int one)
+{
+	if (!h || !is_on_uplink(skb, h))
+		return drop(DROP_NOT_SESSION);
+	return one ? drop(DROP_LEAK) : PASS_ON;
+}
+
+/* Egress of the session device, and of uplinks with a MAC header, one of which the direct
+ * route names; and ingress of the far end of the segmentation device, a veth pair whose
+ * near end has no offloads, so that the kernel has cut GSO packets and finished their
+ * checksums before.
  */
 SEC("tc")
 int ilnp_session_egress(struct __sk_buff *skb)
@@ -111,22 +147,27 @@ int ilnp_session_egress(struct __sk_buff *skb)
 			struct session_key key;
 		};
 	} u;
-	struct pending_peer *e;
-	struct chain c = {};
 	struct session_entry *p;
-	int verdict = compact ? send_settled(skb) : UNSETTLED;
+	struct pending_peer *e;
+	struct chain c;
+	int verdict;
 
+	if (h && is_ordinary(skb, h))
+		return PASS_ON;
+	verdict = compact ? send_settled(skb) : UNSETTLED;
 	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
 		return verdict;
-	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip) ||
-	    u.ip.dst.l64.v != h->session_prefix.v || u.ip.src.l64.v != h->session_prefix.v)
-		return drop(DROP_NOT_SESSION);
-	if (is_forwarded(skb))
+	__builtin_memset(&c, 0, sizeof(c));
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip))
+		return refuse_ends(skb, h, 0);
+	if (u.ip.dst.l64.v != h->session_prefix.v || u.ip.src.l64.v != h->session_prefix.v)
+		return refuse_ends(skb, h, u.ip.dst.l64.v == h->session_prefix.v || u.ip.src.l64.v == h->session_prefix.v);
+	if (is_forwarded(skb, h))
 		return refuse_foreign(DROP_FORWARDED, &u.ip.src, skb->ingress_ifindex, u.ip.next);
 	if (read_chain(skb, &c, ETH_LEN + IP6_LEN, u.ip.next) < 0 || c.two_nonces)
 		return drop(DROP_MALFORMED);
 	u.key.local = u.ip.src.nid;
-	p = session_at(verdict == UNSETTLED ? find_place(&u.key, FETCH_OUT) : verdict);
+	p = session_at(verdict == UNSETTLED ? find_place(&u.key) : verdict);
 	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
 	if (e)
 		p = 0; /* it contacted us first */
@@ -284,29 +325,18 @@ int ilnp_rawlink_ingress(struct __sk_buff *skb)
 	return receive_and_serve(skb, 0);
 }
 
-/* Drops packets that would leave an uplink with session addresses: these leave by roam0
- * only.
+/* Drops packets that would leave a link without a MAC layer with session addresses: these
+ * leave by roam0.
  */
-static __always_inline int guard(struct __sk_buff *skb, __u32 l3)
+SEC("tc")
+int ilnp_rawlink_egress(struct __sk_buff *skb)
 {
 	struct host *h = this_host();
 	struct ip6 ip;
 
-	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, l3, &ip))
+	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, 0, &ip))
 		return PASS_ON;
 	if (ip.src.l64.v == h->session_prefix.v || ip.dst.l64.v == h->session_prefix.v)
 		return drop(DROP_LEAK);
 	return PASS_ON;
-}
-
-SEC("tc")
-int ilnp_uplink_egress(struct __sk_buff *skb)
-{
-	return guard(skb, ETH_LEN);
-}
-
-SEC("tc")
-int ilnp_rawlink_egress(struct __sk_buff *skb)
-{
-	return guard(skb, 0);
 }

@@ -12,19 +12,24 @@
 #include "nonceretry.h"
 
 /* Notes that the correspondent has sent a probe, and which extension it asks for. */
-__noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+__noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct inbound *in)
 {
-	__u32 asked;
+	__u32 asked = ASKED;
+	int flags;
 
-	if (!p || !l || !in)
+	if (!p || !d || !in)
 		return 0;
-	asked = skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN ? ASKED | ASKED_PER_FLOW : ASKED;
-	if (asked & ~l->asks & ASKED_PER_FLOW) { /* the withdrawal of that wish is not urgent */
-		if (!has_share(l, 0))
+	flags = report_flags(skb, in->c.at);
+	if (flags >= 0 && flags & REPORT_COUNTS)
+		asked |= ASKED_COUNTS;
+	if (flags >= 0 ? flags & REPORT_PER_FLOW : skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN)
+		asked |= ASKED_PER_FLOW;
+	if (asked & ~d->asks & ASKED_PER_FLOW) { /* the withdrawal of that wish is not urgent */
+		if (!has_share(d, 0))
 			return 0; /* the next probe will do */
 		tell_of(skb, in, p, EV_PER_FLOW, 0);
 	}
-	l->asks = asked;
+	d->asks = asked;
 	return 0;
 }
 
@@ -32,23 +37,23 @@ __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, 
  * session that is not plain does not show that packets of the session may go without
  * nonce.
  */
-static __always_inline void note_stack(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+static __always_inline void note_stack(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 				       const struct inbound *in, enum match s, int plain)
 {
 	if (has_rule(in->c.proto) && in->c.nonce.len)
-		l->with_nonce++;
+		d->with_nonce++;
 	else if (has_rule(in->c.proto) && !plain && !(p->flags & ENTRY_PLAIN_FLOWS && in->c.proto == IPPROTO_TCP))
-		l->without_nonce++;
+		d->bare = 1;
 	if (s == AUTHENTIC && has_rule(in->c.proto))
-		l->nonce_at = in->dst.l64;
+		d->nonce_at = in->dst.l64;
 	if (s != AUTHENTIC && !(p->flags & ENTRY_ENCAP)) {
-		if (is_rule_sought(p, l) && !l->asks && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
-			note_bare(skb, p, l, in);
+		if (is_rule_sought(p, d) && !d->asks && in->c.proto == IPPROTO_UDP && in->c.fragment == WHOLE)
+			note_bare(skb, p, d, in);
 		return;
 	}
 	if (is_probe(skb, in))
-		note_asked(skb, p, l, in);
-	note_rule(skb, p, l, in);
+		note_asked(skb, p, d, in);
+	note_rule(skb, p, d, in);
 }
 
 /* Of a session with two aliases: does this packet belong to the one that is its NID?
@@ -84,17 +89,31 @@ __noinline int is_for_name(struct __sk_buff *skb, const struct inbound *in)
 	return is;
 }
 
+/* Answers an echo request that bears the nonce of its session. Negative: it is the stack's. */
+static __always_inline int answer_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in,
+					     int known)
+{
+	int verdict;
+
+	if (is_unvalidated(p, known))
+		spend_allowance(p, in->src.l64.v, skb->len - in->l3);
+	verdict = answer_echo(skb, in, &p->local_nonce);
+	if (verdict == REDIRECT)
+		fill_report(skb, p, &in->dst, &in->src, in->c.at);
+	return verdict;
+}
+
 /* Returns a verdict, or what shall become of the packet. */
 static __always_inline int receive_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in)
 {
-	struct session_live *l = live_of(p);
+	struct session_details *d = details_of(p);
 	enum match s;
 	int verdict, known, message, plain;
 
-	if (!l)
+	if (!d)
 		return drop(DROP_KERNEL_HELPER);
 	known = locator_known(p, in->src.l64);
-	s = match_of(skb, p, l, in, known);
+	s = match_of(skb, p, d, in, known);
 	switch (s) {
 	case OTHER_NONCE:
 		return FOR_PENDING;
@@ -112,7 +131,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 		break;
 	case UNCONFIRMED: /* the core can tell by the token of a reply, or by an acknowledged update, whose it is */
 		if (in->c.fragment == WHOLE && in->c.proto == IPPROTO_ICMPV6 &&
-		    (is_probe_reply(skb, &in->c) || in->c.type == ICMP6_LOCATOR_UPDATE) && has_share(l, skb->len - in->l3))
+		    (is_probe_reply(skb, &in->c) || in->c.type == ICMP6_LOCATOR_UPDATE) && has_share(d, skb->len - in->l3))
 			return hand_over_own(skb, in, p);
 		return refuse(in, DROP_UNKNOWN_LOCATOR);
 	case AUTHENTIC:
@@ -120,29 +139,30 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 	}
 	if (known > p->n_remote)
 		count(RX_STALE_LOCATOR);
-	note_heard(skb, p, l, in, known);
-	plain = counts_nids_only(p, l) && !sums_nids_only(skb, in);
-	note_stack(skb, p, l, in, s, plain);
+	note_heard(skb, p, d, in, known);
+	if (p->flags & ENTRY_COUNTED && in->c.fragment == WHOLE)
+		count_path(skb, in->l3, in->c.at, in->c.proto, 0);
+	plain = counts_nids_only(p, d) && !sums_nids_only(skb, in);
+	note_stack(skb, p, d, in, s, plain);
+	settle(p, d);
 	/* The stack reassembles fragments; the daemon listens there as well. */
 	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
 	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
-		return has_update_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
+		return has_update_share(d, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (is_resync(skb, &in->c, &p->remote_nonce) || (message && is_probe_reply(skb, &in->c)))
-		return has_share(l, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
+		return has_share(d, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (message && in->c.type == ICMP6_ECHO_REQUEST) {
-		if (is_unvalidated(p, known))
-			spend_allowance(p, in->src.l64.v, skb->len - in->l3);
-		verdict = answer_echo(skb, in, &p->local_nonce);
+		verdict = answer_in_session(skb, p, in, known);
 		if (verdict >= 0)
 			return verdict;
 	}
-	if (clamp_mss(skb, p, in) || forget_old_echo(skb, l, in))
+	if (clamp_mss(skb, p, in) || forget_old_echo(skb, d, in))
 		return drop(DROP_KERNEL_HELPER);
 	if (p->flags & ENTRY_BY_ALIAS && !(p->flags & ENTRY_NAMED && is_for_name(skb, in))) {
 		in->src.nid = p->alias.remote;
 		in->dst.nid = p->alias.local;
 	}
-	return counts_nids_only(p, l) && !plain ? FOR_STACK_6741 : FOR_STACK;
+	return counts_nids_only(p, d) && !plain ? FOR_STACK_6741 : FOR_STACK;
 }
 
 /* The aliases of the session between two nodes on the wire: their NIDs, or, when several
@@ -178,7 +198,7 @@ static __always_inline int collision_by_nonce(const struct inbound *in)
 	alias = bpf_map_lookup_elem(&nid_collisions, &what);
 	if (alias)
 		key = *alias;
-	place = find_place(&key, FETCH_IN);
+	place = find_place(&key);
 	p = session_at(place);
 	return p && same_nonce(&p->remote_nonce, &in->c.nonce) ? place : UNSETTLED;
 }
@@ -198,7 +218,7 @@ __noinline int place_of(const struct inbound *in)
 	if (place != UNSETTLED)
 		return place;
 	key = aliases_of(in->dst.nid, &in->src);
-	place = find_place(&key, FETCH_IN);
+	place = find_place(&key);
 	p = session_at(place);
 	return p && is_waiting(p) ? UNSETTLED : place;
 }
@@ -244,7 +264,7 @@ __noinline int receive_error(struct __sk_buff *skb, const struct inbound *in)
 	if (!in || bpf_skb_load_bytes(skb, in->c.at + 8 + 8, quoted, sizeof(quoted)))
 		return PASS_ON;
 	key = aliases_of(quoted[0].nid, &quoted[1]);
-	p = session_at(find_place(&key, FETCH_OUT));
+	p = session_at(find_place(&key));
 	/* An error with a nonce may answer a probe to a pending peer that waits. */
 	if ((!p || is_waiting(p)) && !pending_of(&key) && !(in->c.nonce.len && bpf_map_lookup_elem(&pending_peers, &key)))
 		return PASS_ON; /* about a packet of no session */

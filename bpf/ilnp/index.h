@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Finds a session by its aliases. With many sessions each step of a search is a cache
- * miss, so there are two steps: the index, which is small, and then at once the entry of
- * the session and its counters.
+ * miss, so there are two steps: the index, which is small, and then the line of a settled
+ * session, which is all that its packets need; of other sessions, at once the entry and
+ * what was seen of them.
  */
 #ifndef ROAM_ILNP_INDEX_H
 #define ROAM_ILNP_INDEX_H
@@ -14,12 +15,6 @@
 #define INDEX_ENTRY 21   /* index in sessions plus one */
 #define INDEX_SECOND 20 /* of the hash: where the second bucket's number begins */
 #define INDEX_SLOT ((1U << INDEX_ENTRY) - 1)
-
-/* How many cache lines of session_live are prefetched: one on the way out, two on the way
- * in.
- */
-#define FETCH_OUT 1
-#define FETCH_IN 2
 
 static __always_inline struct host *this_host(void)
 {
@@ -60,16 +55,16 @@ static __always_inline __u64 search_bucket(const struct bucket *b, __u64 hash)
 	return found;
 }
 
-/* Loads the lines that will be written later, while other loads are under way. */
-static __always_inline void fetch_live(__u32 slot, int lines)
+/* Loads the lines that will be needed later, while other loads are under way. */
+static __always_inline void fetch_live(__u32 slot)
 {
 	const struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);
+	const struct session_details *d = bpf_map_lookup_elem(&session_details, &slot);
 
-	if (!l)
+	if (!l || !d)
 		return;
-	*(const volatile __u32 *)&l->birth;
-	if (lines > 1)
-		*(const volatile __u64 *)&l->last_rx;
+	*(const volatile __u32 *)&l->state;
+	*(const volatile __u32 *)&d->birth;
 }
 
 static __always_inline int is_session_of(const struct session_entry *p, const struct session_key *k)
@@ -81,8 +76,13 @@ static __always_inline int is_session_of(const struct session_entry *p, const st
 	return p->local_nid.v == k->local.v && p->remote_nid.v == k->remote.v;
 }
 
+static __always_inline __u32 index_place(__u64 entry)
+{
+	return (entry >> INDEX_ENTRY & INDEX_SLOT) - 1;
+}
+
 /* The session with these aliases, or null. place becomes its index in sessions. */
-static __always_inline struct session_entry *search_session(const struct session_key *k, int lines, __u32 *place)
+static __always_inline struct session_entry *search_session(const struct session_key *k, __u32 *place)
 {
 	struct host *h = this_host();
 	__u64 hash;
@@ -98,12 +98,61 @@ static __always_inline struct session_entry *search_session(const struct session
 
 		if (!entry)
 			continue;
-		fetch_live(entry & INDEX_SLOT, lines);
-		n = (entry >> INDEX_ENTRY & INDEX_SLOT) - 1;
+		fetch_live(entry & INDEX_SLOT);
+		n = index_place(entry);
 		p = bpf_map_lookup_elem(&sessions, &n);
 		*place = n;
 		if (p && is_session_of(p, k))
 			return p;
+	}
+	return 0;
+}
+
+/* 0, and a processor that loads from an address to which this is added does so after it has
+ * read that value: address dependencies order loads on all processors, and BPF has no
+ * cheaper order of loads.
+ */
+static __always_inline __u64 after(__u64 value)
+{
+	asm volatile("%0 &= 0" : "+r"(value));
+	return value;
+}
+
+/* The line of the session with these aliases, or null. found becomes its entry of the
+ * index, and word what the line says, before which nothing else of it is read. Where the
+ * line does not say whose it is, the entry in sessions does.
+ */
+static __always_inline struct session_live *search_line(const struct host *h, const struct session_key *k,
+							__u64 *found, __u64 *word)
+{
+	__u64 hash = index_hash(h, k);
+
+	for (int i = 0; i < 2; i++) {
+		__u32 n = (i ? hash >> INDEX_SECOND : hash) & index_mask;
+		const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
+		__u64 entry = b ? search_bucket(b, hash) : 0, flags;
+		struct session_live *l;
+		struct session_entry *p;
+
+		if (!entry)
+			continue;
+		n = entry & INDEX_SLOT;
+		l = bpf_map_lookup_elem(&session_lives, &n);
+		if (!l)
+			return 0;
+		*found = entry;
+		*word = *(const volatile __u64 *)&l->settled;
+		l = (void *)l + after(*word);
+		flags = *word >> SETTLED_FLAGS;
+		if (flags & SETTLED_WRITTEN && !(flags & SETTLED_BY_ALIAS)) {
+			if (l->local_nid.v == k->local.v && l->remote_nid.v == k->remote.v)
+				return l;
+			continue;
+		}
+		n = index_place(entry);
+		p = bpf_map_lookup_elem(&sessions, &n);
+		if (p && is_session_of(p, k))
+			return l;
 	}
 	return 0;
 }
@@ -117,11 +166,11 @@ static __always_inline struct session_entry *search_session(const struct session
 /* The same as a result of a compact path. Global, so that the verifier looks at it once
  * and not for every caller.
  */
-__noinline int find_place(const struct session_key *k, int lines)
+__noinline int find_place(const struct session_key *k)
 {
 	__u32 place;
 
-	return k && search_session(k, lines, &place) ? UNSETTLED + 1 + place : UNSETTLED;
+	return k && search_session(k, &place) ? UNSETTLED + 1 + place : UNSETTLED;
 }
 
 /* The session in a place, or null. */

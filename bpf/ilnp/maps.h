@@ -5,6 +5,7 @@
 #ifndef ROAM_ILNP_MAPS_H
 #define ROAM_ILNP_MAPS_H
 
+#include "pathtypes.h"
 #include "pendingtypes.h"
 #include "records.h"
 #include "../lib/abi.h"
@@ -68,7 +69,9 @@ struct {
 } sources SEC(".maps");
 
 struct {
-	/* What was seen of the session in this slot? */
+	/* What does a packet of the settled session in this slot read and write? The daemon
+	 * writes one half of a value, the programs the other.
+	 */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page: entries keep to their cache lines */
 	__uint(max_entries, 16384);
@@ -76,6 +79,16 @@ struct {
 	__type(value, struct session_live);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } session_lives SEC(".maps");
+
+struct {
+	/* What else was seen of the session in this slot? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct session_details);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} session_details SEC(".maps");
 
 struct {
 	/* Which of several correspondents with one NID was validated at this locator, or
@@ -145,6 +158,15 @@ struct {
 	__type(value, struct allowance);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } allowances SEC(".maps");
+
+struct {
+	/* How much data went along this path, in both directions? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct path_key);
+	__type(value, struct path_counts);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} path_counts SEC(".maps");
 
 struct {
 	/* Which correspondents do we know, where only known ones may open sessions? */

@@ -44,15 +44,15 @@ static __always_inline int is_unvalidated(const struct session_entry *p, int kno
 /* Counts packets from a locator that is not validated: they bound what may go there.
  * Reports each power of two, as the part of the allowance that is the daemon's grows.
  */
-__noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct inbound *in)
+__noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct inbound *in)
 {
 	struct event about;
 	struct allowance *t;
 
-	if (!p || !l || !in)
+	if (!p || !d || !in)
 		return 0;
 	t = credit_allowance(p, in->src.l64, skb->len - in->l3);
-	if (!t || t->rx_packets & (t->rx_packets - 1) || !has_share(l, 0))
+	if (!t || t->rx_packets & (t->rx_packets - 1) || !has_share(d, 0))
 		return 0;
 	about_inbound(&about, in);
 	about.key = p->alias;
@@ -63,16 +63,12 @@ __noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, s
 }
 
 /* Counts a packet that belongs to the session. */
-static __always_inline void note_heard(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+static __always_inline void note_heard(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 				       const struct inbound *in, int known)
 {
-	l->last_rx = coarse_ns();
-	note_return(l, l->last_rx);
-	l->unanswered_tx = 0;
-	__sync_fetch_and_add(&l->rx_packets, 1);
-	__sync_fetch_and_add(&l->rx_bytes, skb->len - in->l3);
-	if (p->flags & ENTRY_DEAD && l->life_seq != p->seq) {
-		l->life_seq = p->seq;
+	note_came(p, d, skb->len - in->l3);
+	if (p->flags & ENTRY_DEAD && !d->life_told) {
+		d->life_told = 1;
 		tell_of(skb, in, p, EV_LIFE, 0);
 	}
 	/* An acknowledgement of TCP does not prove the place: a peer knows the sequence
@@ -80,7 +76,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct sessi
 	 * its own. Only a node that has received a probe can answer it.
 	 */
 	if (is_unvalidated(p, known))
-		note_more(skb, p, l, in);
+		note_more(skb, p, d, in);
 }
 
 enum match {
@@ -138,44 +134,43 @@ __noinline int is_claimed(const struct session_entry *p, const struct inbound *i
  * without it are accepted as well, until the daemon has listed that locator. Most packets
  * that follow a move have none.
  */
-static __always_inline enum match match_of(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+static __always_inline enum match match_of(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 						 const struct inbound *in, int known)
 {
-	int seen = l->hint_seq == p->seq && l->hint.v == in->src.l64.v; /* there, with the nonce */
+	int seen = d->hint.v && d->hint.v == in->src.l64.v; /* there, with the nonce */
 
 	if (!in->c.nonce.len) {
 		if (!known && !seen)
 			return STRANGE_PLACE;
 		if (!(p->flags & ENTRY_PLAIN) && known && !seen && !is_own_place(p, known) &&
-		    ((p->flags & ENTRY_UNRECORDED && l->hint_seq == p->seq && l->hint.v) || is_claimed(p, in)))
+		    ((p->flags & ENTRY_UNRECORDED && d->hint.v) || is_claimed(p, in)))
 			return STRANGE_PLACE; /* answers to a pending peer go to the hint, if there is one */
-		return p->flags & ENTRY_INITIATED && !l->retried ? NOT_NOW : BY_LOCATOR;
+		return p->flags & ENTRY_INITIATED && !d->retried ? NOT_NOW : BY_LOCATOR;
 	}
 	if (p->flags & ENTRY_PLAIN)
 		return OTHER_NONCE;
 	if (!p->remote_nonce.len) {
 		if (!known)
 			return OTHER_NONCE;
-		if (!l->learned.len) {
-			l->learned = in->c.nonce;
+		if (!d->learned.len) {
+			d->learned = in->c.nonce;
 			tell_of(skb, in, p, EV_NONCE, 0);
 		}
-		return same_nonce(&l->learned, &in->c.nonce) ? AUTHENTIC : OTHER_NONCE;
+		return same_nonce(&d->learned, &in->c.nonce) ? AUTHENTIC : OTHER_NONCE;
 	}
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
-	l->last_nonce_rx = coarse_ns();
+	d->last_nonce_rx = moment(coarse_ns());
 	if (!known && p->flags & ENTRY_UNCONFIRMED) {
-		if (has_share(l, 0))
+		if (has_share(d, 0))
 			tell_of(skb, in, p, EV_LOCATOR, 0);
 		return UNCONFIRMED;
 	}
 	/* The program does not follow a peer whose locator changes with every packet. */
-	if (!known && !seen && !has_share(l, 0)) {
+	if (!known && !seen && !has_share(d, 0)) {
 		count(DROP_RING_SHARE);
 	} else if (!known && !seen) {
-		l->hint = in->src.l64;
-		l->hint_seq = p->seq;
+		d->hint = in->src.l64;
 		tell_of(skb, in, p, EV_LOCATOR, 0);
 	}
 	return AUTHENTIC;

@@ -154,13 +154,23 @@ static __always_inline int write_macs(struct __sk_buff *skb, const struct uplink
 	return 0;
 }
 
+/* Is this a packet of a socket at the egress of that uplink, where the direct route has
+ * brought it? Then it needs no redirect.
+ */
+static __always_inline int is_at_uplink(const struct __sk_buff *skb, __u32 ifindex)
+{
+	struct host *h = this_host();
+
+	return skb->ifindex == ifindex && !skb->ingress_ifindex && h && h->device != ifindex;
+}
+
 /* Sends a packet that is translated out of a link. hop: the uplink with its next hop, if
  * UPLINK_NEXT_HOP is set; null: the kernel looks it up. known: is_hop_known.
  */
 static __always_inline int send_to_hop(struct __sk_buff *skb, __u32 ifindex, const struct uplink *hop, int known)
 {
 	if (hop && known && !write_macs(skb, hop))
-		return bpf_redirect(ifindex, 0);
+		return is_at_uplink(skb, ifindex) ? PASS_ON : bpf_redirect(ifindex, 0);
 	if (hop && hop->flags & UPLINK_NEXT_HOP) {
 		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
 

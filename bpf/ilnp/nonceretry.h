@@ -33,14 +33,14 @@ struct parameter_problem {
  * errors but the first: an attacker that can quote a nonce makes us send one segment at
  * most.
  */
-static __always_inline int may_retry(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
+static __always_inline int may_retry(struct __sk_buff *skb, const struct session_entry *p, const struct session_details *d,
 				     const struct inbound *in)
 {
 	const __u32 looked_at = ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_ENCAP;
 	__u32 index = path_uplink(p, 0);
 	struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
 
-	return (p->flags & looked_at) == ENTRY_INITIATED && !l->learned.len && !l->retried &&
+	return (p->flags & looked_at) == ENTRY_INITIATED && !d->learned.len && !d->retried &&
 	       u && u->flags & UPLINK_USABLE && u->l64.v == in->dst.l64.v && u->ifindex == skb->ifindex;
 }
 
@@ -135,12 +135,12 @@ __noinline int send_quoted(struct __sk_buff *skb, const struct session_entry *p,
 static __always_inline int retry_without_nonce(struct __sk_buff *skb, const struct inbound *in,
 					       const struct session_entry *p)
 {
-	struct session_live *l = live_of(p);
-	int sum = l && may_retry(skb, p, l, in) ? refused_first(skb, in, p) : -1;
+	struct session_details *d = details_of(p);
+	int sum = d && may_retry(skb, p, d, in) ? refused_first(skb, in, p) : -1;
 
 	if (sum < 0)
 		return -1;
-	l->retried = 1; /* the answer has no nonce, and may come before the daemon has changed the entry */
+	d->retried = 1; /* the answer has no nonce, and may come before the daemon has changed the entry */
 	if (send_quoted(skb, p, sum)) {
 		count(DROP_KERNEL_HELPER);
 		return 0;

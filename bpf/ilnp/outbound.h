@@ -7,12 +7,15 @@
 #include "segdev.h"
 #include "preinstalled.h"
 #include "flow.h"
+#include "flowrule.h"
 #include "sent.h"
 #include "path.h"
 #include "nexthop.h"
 #include "policy.h"
 
 /* Everything that rewriting and sending one packet needs. */
+#define BY_SESSION 1 /* of outbound.chosen */
+#define BY_RULE 2
 struct outbound {
 	struct addr ends[2]; /* source and destination on the wire */
 	struct nonce nonce;   /* to be put in; len 0: none */
@@ -22,6 +25,7 @@ struct outbound {
 	__u8 bears_nonce; /* a GSO packet may bear the nonce */
 	__u8 encap;       /* in UDP */
 	__u8 hop_known;   /* the hardware address of the next hop */
+	__u8 chosen;      /* BY_SESSION or BY_RULE */
 	const struct uplink *hop; /* has the next hop, if UPLINK_NEXT_HOP is set; null: the kernel looks it up */
 };
 
@@ -103,12 +107,12 @@ static __always_inline int transmit(struct __sk_buff *skb, const struct outbound
  * locators, on every SYN (the peer may have lost its state) and on every ICMPv6 message
  * (RFC 6744 §7).
  */
-static __always_inline int nonce_due(struct __sk_buff *skb, const struct session_entry *p, const struct session_live *l,
+static __always_inline int nonce_due(struct __sk_buff *skb, const struct session_entry *p, const struct session_details *d,
 				     const struct chain *c, __u64 now)
 {
 	__u8 flags = 0;
 
-	if (p->flags & ENTRY_PLAIN || is_plain_soon(p, l))
+	if (p->flags & ENTRY_PLAIN || is_plain_soon(p, d))
 		return 0;
 	if (p->flags & (ENTRY_INITIATED | ENTRY_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
 		return 1;
@@ -144,7 +148,7 @@ static __always_inline __u32 delta_of(struct __sk_buff *skb, const struct sessio
  * correspondent was seen last.
  */
 static __always_inline void address(struct outbound *o, struct __sk_buff *skb, const struct session_entry *p,
-				    struct session_live *l, const struct chain *c, const struct uplink *u, int i,
+				    struct session_details *d, const struct chain *c, const struct uplink *u, int i,
 				    int hinted, int nids_only)
 {
 	__u8 remote = path_remote(p, i);
@@ -155,8 +159,8 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	o->ends[0].nid = p->local_nid;
 	o->ends[1].nid = p->remote_nid;
 	if (hinted) {
-		o->ends[1].l64 = l->hint;
-		remote_sum = sum_half(l->hint);
+		o->ends[1].l64 = d->hint;
+		remote_sum = sum_half(d->hint);
 	} else {
 		o->ends[1].l64 = p->remote[remote];
 		remote_sum = sum_half(p->remote[remote]);
@@ -174,39 +178,61 @@ static __always_inline int is_spread(const struct session_entry *p, const struct
 	return p->n_paths > 1 && !(p->flags & ENTRY_PER_FLOW && c->proto == IPPROTO_TCP);
 }
 
+/* Counts a packet for the choice of paths, unless a rule chose, and for the reports of the peer. */
+static __always_inline void note_path(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
+				      const struct chain *c, int i, const struct outbound *o)
+{
+	if (o->chosen == BY_SESSION && is_spread(p, c))
+		__sync_fetch_and_add(&d->path_bytes[i], skb->len * path_cost(p, i) / 2);
+	if (p->flags & ENTRY_COUNTED && c->fragment == WHOLE)
+		count_sent(skb, (const struct path_key *)o->ends, c->at, c->proto);
+}
+
+/* The path of a packet for which there is no rule, or -1. */
+static __always_inline int unruled_path(struct __sk_buff *skb, const struct session_entry *p,
+					struct session_details *d, const struct chain *c)
+{
+	int i = -1;
+
+	if (has_choice(p, d) && c->proto == IPPROTO_TCP && c->fragment == WHOLE)
+		i = flow_path(skb, p, d, c->at);
+	return i < 0 ? default_path(p, d) : i;
+}
+
 static __always_inline int send_in_session(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c, __u8 next)
 {
-	struct session_live *l = live_of(p);
+	struct session_details *d = details_of(p);
 	__u64 now = coarse_ns();
 	struct outbound o = {};
 	struct uplink *u;
 	__u32 index;
-	int i, hinted, verdict, nids_only;
+	int i, ruled, hinted, verdict, nids_only;
 
-	if (!l)
+	if (!d || settle(p, d))
 		return drop(DROP_KERNEL_HELPER);
-	if (p->flags & ENTRY_DEAD && l->life_seq != p->seq) {
-		note_sent(skb, p, l, now);
+	if (p->flags & ENTRY_DEAD && !d->life_told) {
+		note_sent(skb, p, d, now, skb->len - ETH_LEN);
 		return drop_without_path(skb);
 	}
 	/* Only listed uplinks are used: the Locator Update must have left an uplink
 	 * before data does.
 	 */
-	i = has_choice(p, l) && c->proto == IPPROTO_TCP && c->fragment == WHOLE ? flow_path(skb, p, l, c->at) : -1;
-	if (i < 0)
-		i = default_path(p, l);
+	ruled = p->flags & ENTRY_RULED && !is_plain_soon(p, d) ? ruled_path(skb, p, c) : -1;
+	i = ruled < 0 ? unruled_path(skb, p, d, c) : ruled;
+	o.chosen = ruled < 0 ? BY_SESSION : BY_RULE;
+	asm volatile("" : : "r"(&o) : "memory"); /* in a register, the verifier would follow both values to the end */
 	if (i < 0)
 		return drop_without_path(skb);
 	i &= MAX_PATHS - 1;
-	verdict = segment_or_send(skb, p, l, c, i, &nids_only);
+	verdict = segment_or_send(skb, p, d, c, i, &nids_only);
 	if (verdict)
 		return verdict == MOOT ? CONSUMED : verdict;
-	hinted = l->hint_seq == p->seq && l->hint.v && !(p->flags & ENTRY_UNCONFIRMED) && may_follow();
+	hinted = d->hint.v && !(p->flags & ENTRY_UNCONFIRMED) && may_follow();
 	if (!(p->flags & (ENTRY_INITIATED | ENTRY_PLAIN)) && (hinted || p->unvalidated >> path_remote(p, i) & 1)) {
-		i = try_path(skb, p, l, i, hinted);
+		i = try_path(skb, p, d, i, hinted);
 		if (i < 0) {
 			count(DROP_UNVALIDATED);
-			note_tried(skb, p, l, now);
+			note_sent(skb, p, d, now, 0);
 			return drop_without_path(skb);
 		}
 		hinted = i & HINTED;
@@ -216,20 +242,19 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
 		return drop_without_path(skb);
-	if (is_spread(p, c))
-		__sync_fetch_and_add(&l->path_bytes[i], skb->len * path_cost(p, i) / 2);
-	address(&o, skb, p, l, c, u, i, hinted, nids_only);
+	address(&o, skb, p, d, c, u, i, hinted, nids_only);
+	note_path(skb, p, d, c, i, &o);
 	o.hop_known = is_hop_known(u, index, &o.ends[1].l64, now);
 	o.encap = p->flags & ENTRY_ENCAP && is_encapsulated(c, next);
-	if (o.encap || (!(p->flags & ENTRY_ENCAP) && nonce_due(skb, p, l, c, now)))
+	if (o.encap || (!(p->flags & ENTRY_ENCAP) && nonce_due(skb, p, d, c, now)))
 		o.nonce = p->local_nonce;
-	if (p->flags & ENTRY_PREINSTALLED && !(p->flags & ENTRY_PLAIN) && l->tx_packets < FIRST_TOLD)
+	if (p->flags & ENTRY_PREINSTALLED && !(p->flags & ENTRY_PLAIN) && packets_sent(p, d) < FIRST_TOLD)
 		tell_first(skb, p);
 	/* A packet without nonce is for a stack that sums as plain IPv6 does. */
-	if (o.nonce.len && is_rule_sought(p, l) && !is_segmented(skb))
-		send_probe_copy(skb, p, l, c);
+	if (o.nonce.len && is_rule_sought(p, d) && !is_segmented(skb))
+		send_probe_copy(skb, p, d, c);
 	if (!is_probe_answer(skb, c))
-		note_sent(skb, p, l, now);
+		note_sent(skb, p, d, now, skb->len - ETH_LEN);
 	if (p->flags & ENTRY_PLAIN)
 		count(TX_PLAIN);
 	return transmit(skb, &o, c, next);

@@ -23,17 +23,13 @@ static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)
  * compared by difference. The index goes with the score and no branch depends on it, or
  * the verifier would look at all that follows once for each index.
  */
-__noinline int choose_path(const struct session_entry *p, struct session_live *l, __u32 skip)
+__noinline int choose_path(const struct session_entry *p, struct session_details *d, __u32 skip)
 {
 	__u64 best = -1ULL;
 	__u32 end, i;
 
-	if (!p || !l)
+	if (!p || !d)
 		return -1;
-	if (l->path_seq != p->seq) {
-		__builtin_memset(l->path_bytes, 0, sizeof(l->path_bytes));
-		l->path_seq = p->seq;
-	}
 	end = p->n_paths + (skip ? p->n_reserve : 0);
 	for (i = 0; i < MAX_PATHS; i++) {
 		struct uplink *u;
@@ -46,7 +42,7 @@ __noinline int choose_path(const struct session_entry *p, struct session_live *l
 		u = bpf_map_lookup_elem(&uplinks, &index);
 		if (!u || !(u->flags & UPLINK_USABLE) || skip >> path_remote(p, i) & 1)
 			continue;
-		score = (__u64)(l->path_bytes[i] - l->path_bytes[0] + (1U << 31)) << 32 | i;
+		score = (__u64)(d->path_bytes[i] - d->path_bytes[0] + (1U << 31)) << 32 | i;
 		if (score < best)
 			best = score;
 	}
@@ -58,27 +54,27 @@ __noinline int choose_path(const struct session_entry *p, struct session_live *l
  * made the session plain? Then the session counts as plain, and keeps to the path of that
  * segment: from another locator, later segments would belong to no connection.
  */
-static __always_inline int is_plain_soon(const struct session_entry *p, const struct session_live *l)
+static __always_inline int is_plain_soon(const struct session_entry *p, const struct session_details *d)
 {
-	return p->flags & ENTRY_INITIATED && l->retried;
+	return p->flags & ENTRY_INITIATED && d->retried;
 }
 
 /* Has a packet of this session a choice of paths? */
-static __always_inline int has_choice(const struct session_entry *p, const struct session_live *l)
+static __always_inline int has_choice(const struct session_entry *p, const struct session_details *d)
 {
-	return p->n_paths > 1 && !is_plain_soon(p, l);
+	return p->n_paths > 1 && !is_plain_soon(p, d);
 }
 
 /* The path of a packet where nothing is skipped; a single one needs no choice. */
-static __always_inline int default_path(const struct session_entry *p, struct session_live *l)
+static __always_inline int default_path(const struct session_entry *p, struct session_details *d)
 {
 	__u32 index = path_uplink(p, 0);
 	struct uplink *u;
 
 	if (!p->n_paths)
 		return -1;
-	if (has_choice(p, l))
-		return choose_path(p, l, 0);
+	if (has_choice(p, d))
+		return choose_path(p, d, 0);
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	return u && u->flags & UPLINK_USABLE ? 0 : -1;
 }
@@ -89,17 +85,17 @@ static __always_inline int default_path(const struct session_entry *p, struct se
  * hint. A packet beyond it takes a path to a validated locator. Returns the path, or -1
  * if there is none.
  */
-__noinline int try_path(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u32 i, int hinted)
+__noinline int try_path(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, __u32 i, int hinted)
 {
 	union half target;
 	int validated, given;
 
-	if (!p || !l)
+	if (!p || !d)
 		return -1;
-	target = hinted ? l->hint : p->remote[path_remote(p, i)];
-	validated = choose_path(p, l, p->unvalidated);
+	target = hinted ? d->hint : p->remote[path_remote(p, i)];
+	validated = choose_path(p, d, p->unvalidated);
 	given = !hinted && p->given >> path_remote(p, i) & 1;
-	if (allowance_permits(p, l, target, skb->len - ETH_LEN, validated < 0, given))
+	if (allowance_permits(p, d, target, skb->len - ETH_LEN, validated < 0, given))
 		return i | (hinted ? HINTED : 0);
 	return validated;
 }

@@ -57,7 +57,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	ends = plain_flow(skb, p, c->at);
 	if (!ends)
 		return FLOW_ILNP;
-	l = live_of(p);
+	l = details_of(p) ? live_of(p) : 0; /* what is counted is its own */
 	u = uplink_of(ends->local_l64);
 	if (!l || !u)
 		return drop_without_path(skb);
@@ -69,9 +69,7 @@ __noinline int send_plain_flow(struct __sk_buff *skb, const struct session_entry
 	if (csum_adjust(skb, c->at, IPPROTO_TCP, o.csum_diff) || write_addresses(skb, ETH_LEN, o.ends))
 		return drop(DROP_KERNEL_HELPER);
 	/* Silence on it does not concern the session, whose packets take other paths. */
-	l->last_tx = coarse_ns();
-	__sync_fetch_and_add(&l->tx_packets, 1);
-	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
+	note_tx(l, p->slot, moment(coarse_ns()), skb->len - ETH_LEN);
 	count(TX_PLAIN);
 	return leave(skb, &o);
 }

@@ -11,19 +11,29 @@
  */
 __noinline int is_unused(const struct session_entry *p)
 {
+	struct session_details *d;
 	struct session_live *l;
 	__u32 slot;
 
 	if (!p)
 		return 1;
 	slot = p->slot;
-	l = bpf_map_lookup_elem(&session_lives, &slot);
-	return !l || l->birth != p->birth || !l->last_tx;
+	d = bpf_map_lookup_elem(&session_details, &slot);
+	l = live_of(p);
+	return !d || !l || d->birth != p->birth || !l->last_tx;
 }
 
 static __always_inline int is_waiting(const struct session_entry *p)
 {
 	return p->flags & ENTRY_PREINSTALLED && is_unused(p);
+}
+
+/* How many packets of ours has a session sent? */
+static __always_inline __u64 packets_sent(const struct session_entry *p, const struct session_details *d)
+{
+	const struct session_live *l = live_of(p);
+
+	return d->tx_packets + (l ? l->tx >> TALLY_PACKETS : 0);
 }
 
 #define FIRST_TOLD 16 /* packets that are reported; as many as the daemon keeps */

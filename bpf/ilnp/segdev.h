@@ -39,7 +39,7 @@ static __always_inline int goes_in_order(struct __sk_buff *skb, const struct cha
 /* Must this packet be cut before it is translated? A nonce goes into segments only, and a
  * device that sums segments itself knows the rule of IPv6 alone.
  */
-static __always_inline int wants_segdev(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+static __always_inline int wants_segdev(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 					const struct chain *c, __u32 i)
 {
 	__u32 index = path_uplink(p, i);
@@ -51,12 +51,12 @@ static __always_inline int wants_segdev(struct __sk_buff *skb, const struct sess
 	if (!u)
 		return 0;
 	if (!(p->flags & ENTRY_NONCE_ALWAYS))
-		return counts_nids_only(p, l) && u->flags & UPLINK_PHYSICAL;
+		return counts_nids_only(p, d) && u->flags & UPLINK_PHYSICAL;
 	if (!skb->gso_size)
-		return l->cuts;
+		return d->cuts;
 	if (bears_nonce(skb, u))
 		return 0;
-	l->cuts = 1;
+	d->cuts = 1;
 	return 1;
 }
 
@@ -94,17 +94,17 @@ static __always_inline __u32 copy_after(const struct session_entry *p)
 /* Notes that a packet goes under the other rule, and the ports of datagrams that would
  * answer it.
  */
-static __always_inline void note_copy(struct __sk_buff *skb, struct session_live *l, const struct chain *c, __u32 now)
+static __always_inline void note_copy(struct __sk_buff *skb, struct session_details *d, const struct chain *c, __u32 now)
 {
 	__u16 ports[2];
 
-	l->copy_sent = now;
-	l->copy_open = 0;
+	d->copy_sent = now;
+	d->copy_open = 0;
 	if (c->proto != IPPROTO_UDP || bpf_skb_load_bytes(skb, c->at, ports, sizeof(ports)))
 		return;
-	l->copy_ports[0] = ports[1];
-	l->copy_ports[1] = ports[0];
-	l->copy_open = 1;
+	d->copy_ports[0] = ports[1];
+	d->copy_ports[1] = ports[0];
+	d->copy_open = 1;
 }
 
 /* Sends a probe copy: while the checksum rule of the correspondent is a guess and nothing
@@ -112,23 +112,23 @@ static __always_inline void note_copy(struct __sk_buff *skb, struct session_live
  * device. The receiver silently drops the wrong one of the two. Against a peer that
  * probes as Roam does there is no copy, as that peer settles on our guess itself.
  */
-__noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
+__noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct chain *c)
 {
 	__u32 now = coarse_ns() / 1000000;
 	struct host *h = this_host();
 	__u32 mark = skb->mark;
 	__u8 flags = 0;
 
-	if (!h || !h->segdev || !p || !l || !c || l->asks || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
+	if (!h || !h->segdev || !p || !d || !c || d->asks || !has_rule(c->proto) || c->fragment != WHOLE || skb->gso_size)
 		return 0;
 	if (c->proto == IPPROTO_TCP &&
 	    (bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1) || !(flags & TCP_SYN)))
 		return 0;
-	if (l->sought_since == 0)
-		l->sought_since = now;
-	if (now - l->sought_since < copy_after(p) || now - l->sought_since > COPY_UNTIL || now - l->copy_sent < copy_after(p))
+	if (d->sought_since == 0)
+		d->sought_since = now;
+	if (now - d->sought_since < copy_after(p) || now - d->sought_since > COPY_UNTIL || now - d->copy_sent < copy_after(p))
 		return 0;
-	note_copy(skb, l, c, now);
+	note_copy(skb, d, c, now);
 	skb->mark = COPY_MARK;
 	if (!bpf_clone_redirect(skb, h->segdev, 0))
 		count(TX_PROBE_COPY);
@@ -139,14 +139,14 @@ __noinline int send_probe_copy(struct __sk_buff *skb, const struct session_entry
 /* Is a probe copy of a first packet not needed any more? The daemon sends one when no
  * answer comes.
  */
-__noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, const struct chain *c)
+__noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct chain *c)
 {
-	if (!p || !l || !c || !is_rule_sought(p, l) || p->flags & ENTRY_ENCAP || l->retried || l->asks || l->with_nonce ||
-	    l->without_nonce) {
+	if (!p || !d || !c || !is_rule_sought(p, d) || p->flags & ENTRY_ENCAP || d->retried || d->asks || d->with_nonce ||
+	    d->bare) {
 		count(TX_PROBE_COPY_MOOT);
 		return 1;
 	}
-	note_copy(skb, l, c, coarse_ns() / 1000000);
+	note_copy(skb, d, c, coarse_ns() / 1000000);
 	count(TX_PROBE_COPY);
 	return 0;
 }
@@ -156,19 +156,19 @@ __noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, str
 /* Decides whether a packet on path i takes the segmentation device: 0 if it goes on from
  * here, MOOT if it is to be dropped, else the verdict. Sets the rule under which it goes.
  */
-static __always_inline int segment_or_send(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l,
+static __always_inline int segment_or_send(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 				    const struct chain *c, __u32 i, int *nids_only)
 {
 	int round = is_segmented(skb);
 	struct host *h = this_host();
 
-	*nids_only = counts_nids_only(p, l);
+	*nids_only = counts_nids_only(p, d);
 	if (skb->mark == COPY_MARK) {
 		skb->mark = 0;
 		*nids_only = !*nids_only;
-		return !round && is_moot(skb, p, l, c) ? MOOT : 0;
+		return !round && is_moot(skb, p, d, c) ? MOOT : 0;
 	}
-	if (round || !h || !h->segdev || !wants_segdev(skb, p, l, c, i))
+	if (round || !h || !h->segdev || !wants_segdev(skb, p, d, c, i))
 		return 0;
 	count(TX_SEGDEV);
 	return bpf_redirect(h->segdev, 0);

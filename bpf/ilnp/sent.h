@@ -13,41 +13,51 @@
 static __always_inline int is_probe_answer(struct __sk_buff *skb, const struct chain *c)
 {
 	return c->proto == IPPROTO_ICMPV6 && c->type == ICMP6_ECHO_REPLY &&
-	       (skb->len - c->at == 8 + PROBE_LEN || skb->len - c->at == 8 + PROBE_PER_FLOW_LEN);
+	       (skb->len - c->at == 8 + PROBE_LEN || skb->len - c->at == 8 + PROBE_PER_FLOW_LEN ||
+		skb->len - c->at == 8 + REPORT_LEN);
 }
 
 /* Is a silence to be reported? This silence is reported again only after silence_again, a
  * new one at once. Call where packets are unanswered.
  */
-static __always_inline int is_silence_due(const struct session_live *l, __u64 now)
+static __always_inline int is_silence_due(const struct session_live *l, const struct session_details *d, __u32 now)
 {
-	if (now - l->unanswered_tx < silence_after)
+	if (now - l->unanswered_tx < tick(silence_after))
 		return 0;
-	return (__s32)(l->silence_told - tick(l->unanswered_tx)) <= 0 || tick(now) - l->silence_told >= tick(silence_again);
+	return (__s32)(d->silence_told - l->unanswered_tx) <= 0 || now - d->silence_told >= tick(silence_again);
 }
 
-/* Notes that a local application sends by the session, be it that the packet leaves or not:
- * a session that sends and hears nothing is probed.
+/* The same where the details are not at hand, which a settled session that is heard does
+ * not need.
  */
-static __always_inline void note_tried(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u64 now)
+__noinline int is_silent(const struct session_live *l, __u32 slot, __u32 now)
 {
-	l->last_tx = now;
+	const struct session_details *d = bpf_map_lookup_elem(&session_details, &slot);
+
+	return !l || !d || is_silence_due(l, d, now);
+}
+
+/* Notes that a local application sends by the session, be it that the packet leaves or
+ * not, which is of 0 bytes then: a session that sends and hears nothing is probed.
+ */
+__noinline int note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, __u64 at,
+			 __u32 len)
+{
+	struct session_live *l = p ? live_of(p) : 0;
+	__u32 now = moment(at);
+
+	if (!p || !d || !l)
+		return 0;
+	note_tx(l, p->slot, now, len);
 	if (l->unanswered_tx == 0) {
 		l->unanswered_tx = now;
-		return;
+		return 0;
 	}
-	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || !is_silence_due(l, now))
-		return;
-	l->silence_told = tick(now);
+	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || !is_silence_due(l, d, now))
+		return 0;
+	d->silence_told = now;
 	tell_session(skb, p, EV_SILENCE);
-}
-
-static __always_inline void note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_live *l, __u64 now)
-{
-	rate_note(l, now, skb->len - ETH_LEN);
-	__sync_fetch_and_add(&l->tx_packets, 1);
-	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
-	note_tried(skb, p, l, now);
+	return 0;
 }
 
 #endif

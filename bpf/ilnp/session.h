@@ -7,6 +7,7 @@
 #include "drop.h"
 #include "events.h"
 #include "index.h"
+#include "live.h"
 #include "maps.h"
 #include "../lib/parse.h"
 #include "../lib/siphash.h"
@@ -16,25 +17,6 @@
 static __always_inline __u32 reason_of(int fault)
 {
 	return fault == -PARSE_NONCE_LENGTH ? DROP_NONCE_LENGTH : DROP_MALFORMED;
-}
-
-/* Time in ticks of 2^20 ns, to be compared by difference. */
-static __always_inline __u32 tick(__u64 ns)
-{
-	return ns >> 20;
-}
-
-/* The counters of a session; cleared when the slot has a new user. */
-static __always_inline struct session_live *live_of(const struct session_entry *p)
-{
-	__u32 slot = p->slot;
-	struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);
-
-	if (l && l->birth != p->birth) {
-		__builtin_memset(l, 0, sizeof(*l));
-		l->birth = p->birth;
-	}
-	return l;
 }
 
 static __always_inline path path_at(const struct session_entry *p, __u32 i)
@@ -160,13 +142,17 @@ static __always_inline struct pending_peer *pending_of(const struct session_key 
 	return e && e->remote_nonce.len ? e : 0;
 }
 
+/* There is no branch for each NID, whose ways the verifier would follow all. */
 static __always_inline int is_ours(const struct host *h, union half nid)
 {
-	int ours = 0;
+	__u64 other = -1ULL;
 
-	for (int i = 0; i < MAX_NIDS; i++)
-		ours |= h->nids[i].v && h->nids[i].v == nid.v;
-	return ours;
+	for (int i = 0; i < MAX_NIDS; i++) {
+		__u64 differs = h->nids[i].v ^ nid.v;
+
+		other &= differs | -differs; /* the highest bit: it is not this one */
+	}
+	return nid.v && !(other >> 63);
 }
 
 /* Is a packet for another device of this host on this link, a VLAN or a macvlan? The

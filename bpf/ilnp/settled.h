@@ -11,14 +11,9 @@
 #define ROAM_ILNP_SETTLED_H
 
 #include "inbound.h"
+#include "line.h"
 #include "outbound.h"
 #include "realmarks.h"
-
-/* Flags of a session whose packets out take the full path; of TCP those with another one
- * too.
- */
-#define UNSETTLED_OUT (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_NONCE_ALWAYS | ENTRY_ENCAP | ENTRY_PREINSTALLED)
-#define UNSETTLED_OUT_TCP ENTRY_PLAIN_FLOWS
 
 /* The protocols of the compact path, as bits: the verifier follows each alternative of a
  * comparison.
@@ -37,33 +32,15 @@ static __always_inline int is_straight(const struct __sk_buff *skb, const __u8 *
 	return next == IPPROTO_TCP && upper + 20 <= end && !(upper[TCP_FLAGS_AT] & TCP_SYN);
 }
 
-/* Is the rule of a correspondent certain? Where packets have confirmed the daemon's guess,
- * it is. A correspondent that runs Roam shows its rule with its first packet that bears a
- * nonce, and until then the guess will do.
- */
-static __always_inline int is_rule_settled(const struct session_entry *p, const struct session_live *l)
-{
-	return !(p->flags & ENTRY_RULE_SOUGHT) || l->rule == (p->flags & ENTRY_RFC6741 ? RULE_RFC6741 : RULE_IPV6) ||
-	       (l->asks && l->rule == RULE_NOT_FOUND);
-}
-
-/* Does a packet out of this session have a place to go, without a question? Where UDP has
- * several, it takes them by turns.
- */
-static __always_inline int is_settled_out(const struct session_entry *p, __u8 next)
-{
-	if (p->flags & UNSETTLED_OUT || p->unvalidated)
-		return 0;
-	return next == IPPROTO_UDP ? p->n_paths : p->n_paths == 1 && !(p->flags & UNSETTLED_OUT_TCP);
-}
-
 /* Has the session seen what makes its next packet a special one: a move of the
  * correspondent, or a silence?
  */
-static __always_inline int is_quiet(const struct session_entry *p, const struct session_live *l, __u64 now)
+static __always_inline int is_quiet(const struct session_live *l, __u64 word, __u32 slot, __u32 now)
 {
-	return l->birth == p->birth && !(l->hint_seq == p->seq && l->hint.v) && now >= p->nonce_until &&
-	       !(l->unanswered_tx && is_silence_due(l, now));
+	const __u32 wanted = STATE_PAST_NONCES | STATE_RULE;
+
+	return (settled_state(l, word) & (wanted | STATE_HINT)) == wanted &&
+	       !(l->unanswered_tx && now - l->unanswered_tx >= tick(silence_after) && is_silent(l, slot, now));
 }
 
 /* The checksum in the header behind that of IPv6. */
@@ -72,26 +49,50 @@ static __always_inline __u16 *checksum_of(struct ip6 *ip, __u8 proto)
 	return (void *)(ip + 1) + (proto == IPPROTO_UDP ? UDP_CSUM_AT : TCP_CSUM_AT);
 }
 
-/* Sends a packet out of session p along path i to uplink u. */
-static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto,
-					 const struct session_entry *p, int i, const struct uplink *u, int hop_known)
+/* Sends a packet whose source is rewritten, but for its locator, to uplink u. */
+static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto, __u32 diff,
+					 const struct uplink *u, int hop_known, __u32 flags)
 {
-	union half to = p->remote[path_remote(p, i)];
-	__u32 diff = p->flags & ENTRY_NAMED && ip->dst.nid.v == p->remote_nid.v ? 0 : sum_bytes(p->nid_delta);
 	enum checksum_state state = checksum_state(skb);
 
-	if (!(p->flags & ENTRY_RFC6741))
-		diff = sum_halves(u->l64, to, diff);
 	ip->src.l64 = u->l64;
-	ip->src.nid = p->local_nid;
-	ip->dst.l64 = to;
-	ip->dst.nid = p->remote_nid;
 	if (state != CHECKSUM_UNKNOWN)
 		csum_adjust_at(checksum_of(ip, proto), proto, diff, state);
 	else if (csum_adjust(skb, ETH_LEN + IP6_LEN, proto, diff))
 		return drop(DROP_KERNEL_HELPER);
+	if (flags & SETTLED_COUNTED)
+		count_path(skb, ETH_LEN, ETH_LEN + IP6_LEN, proto, 1);
 	count(TX_PACKETS);
 	return send_to_hop(skb, u->ifindex, u, hop_known);
+}
+
+/* Where a datagram goes that takes several paths by turns. */
+struct turn {
+	union half to;
+	__u64 uplink;
+};
+
+/* Takes the path whose turn it is, and counts the datagram there: the entry has the paths,
+ * and the details what they have carried. Global, as few sessions have several.
+ */
+__noinline int take_turn(struct __sk_buff *skb, __u32 place, __u32 slot, __u64 word, struct turn *t)
+{
+	struct session_details *d = bpf_map_lookup_elem(&session_details, &slot);
+	struct session_entry *p = settled_entry(place, word);
+	int i = p && d ? choose_path(p, d, 0) : -1;
+	struct uplink *u;
+
+	if (!t || !p || !d || i < 0)
+		return 0;
+	i &= MAX_PATHS - 1;
+	slot = path_uplink(p, i);
+	u = bpf_map_lookup_elem(&uplinks, &slot);
+	if (!u || (p->flags & ENTRY_RFC6741 && u->flags & UPLINK_PHYSICAL))
+		return 0;
+	__sync_fetch_and_add(&d->path_bytes[i], skb->len * path_cost(p, i) / 2);
+	t->to = p->remote[path_remote(p, i)];
+	t->uplink = slot;
+	return 1;
 }
 
 /* Egress of roam0. Global, so that its stack is its own. */
@@ -99,14 +100,15 @@ __noinline int send_settled(struct __sk_buff *skb)
 {
 	struct ip6 *ip = (void *)(long)skb->data + ETH_LEN;
 	struct host *h = this_host();
-	struct session_entry *p;
+	union half local_nid, remote_nid;
 	struct session_live *l;
 	struct session_key key;
-	__u32 index, place = 0;
+	__u32 index, flags, diff;
+	struct turn t = {};
 	struct uplink *u;
+	__u64 now, found = 0, word = 0;
 	__u8 proto;
-	__u64 now;
-	int i = 0;
+	int left;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || skb->mark == COPY_MARK || skb->ingress_ifindex ||
 	    (void *)(ip + 1) > (void *)(long)skb->data_end || ip->dst.l64.v != h->session_prefix.v ||
@@ -117,34 +119,37 @@ __noinline int send_settled(struct __sk_buff *skb)
 		return UNSETTLED;
 	key.local = ip->src.nid;
 	key.remote = ip->dst.nid;
-	p = search_session(&key, FETCH_OUT, &place);
-	if (!p)
+	l = search_line(h, &key, &found, &word);
+	if (!l)
 		return UNSETTLED;
-	place += UNSETTLED + 1;
-	index = p->slot;
-	l = bpf_map_lookup_elem(&session_lives, &index);
+	left = UNSETTLED + 1 + index_place(found);
+	flags = settled_flags(word);
 	now = coarse_ns_inline();
-	if (!l || !is_settled_out(p, proto) || !is_quiet(p, l, now) || !is_rule_settled(p, l))
-		return place;
-	if (p->n_paths > 1)
-		i = choose_path(p, l, 0);
-	index = path_uplink(p, i);
-	u = i < 0 ? 0 : bpf_map_lookup_elem(&uplinks, &index);
-	if (!u || !(u->flags & UPLINK_USABLE) || (p->flags & ENTRY_RFC6741 && u->flags & UPLINK_PHYSICAL))
-		return place;
-	if (p->n_paths > 1)
-		__sync_fetch_and_add(&l->path_bytes[i & (MAX_PATHS - 1)], skb->len * path_cost(p, i) / 2);
-	rate_note(l, now, skb->len - ETH_LEN);
-	__sync_fetch_and_add(&l->tx_packets, 1);
-	__sync_fetch_and_add(&l->tx_bytes, skb->len - ETH_LEN);
-	l->last_tx = now;
+	if (!is_quiet(l, word, found & INDEX_SLOT, moment(now)))
+		return left;
+	t.to = l->remote;
+	t.uplink = (__u8)(word >> SETTLED_FIRST) >> 4;
+	local_nid = l->local_nid;
+	remote_nid = l->remote_nid;
+	if (!is_still(l, word) || !(flags & (proto == IPPROTO_UDP ? SETTLED_OUT_UDP | SETTLED_OUT_PATHS : SETTLED_OUT_TCP)))
+		return left;
+	if (flags & SETTLED_OUT_PATHS && !take_turn(skb, index_place(found), found & INDEX_SLOT, word, &t))
+		return left;
+	index = t.uplink;
+	u = bpf_map_lookup_elem(&uplinks, &index);
+	if (!u || !(u->flags & UPLINK_USABLE) || (flags & SETTLED_RFC6741 && u->flags & UPLINK_PHYSICAL))
+		return left;
+	note_tx(l, found & INDEX_SLOT, moment(now), skb->len - ETH_LEN);
 	if (!l->unanswered_tx)
-		l->unanswered_tx = now;
-	return leave_settled(skb, ip, proto, p, i, u, is_hop_known(u, index, &p->remote[path_remote(p, i)], now));
+		l->unanswered_tx = moment(now);
+	diff = flags & SETTLED_NAMED && key.remote.v == remote_nid.v ? 0 : settled_delta(word);
+	if (!(flags & SETTLED_RFC6741))
+		diff = sum_halves(u->l64, t.to, diff);
+	ip->src.nid = local_nid;
+	ip->dst.l64 = t.to;
+	ip->dst.nid = remote_nid;
+	return leave_settled(skb, ip, proto, diff, u, is_hop_known(u, index, &t.to, now), flags);
 }
-
-/* Flags of a session whose packets in take the full path. */
-#define UNSETTLED_IN (ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_BY_ALIAS)
 
 /* Is a datagram or segment whole, as its IPv6 header says, and not an encapsulated message?
  * A datagram without checksum is left to the full path, as nothing in it takes back the
@@ -164,24 +169,28 @@ static __always_inline int is_plain_upper(const struct __sk_buff *skb, const str
 /* May the session receive a packet from this locator without a nonce, and without a
  * report?
  */
-static __always_inline int is_settled_in(const struct session_entry *p, const struct session_live *l, union half from,
-					 __u8 proto, __u64 now)
+static __always_inline int is_settled_in(const struct session_live *l, __u64 word, __u32 place, union half from,
+					 __u8 proto, __u32 now)
 {
+	__u32 state = settled_state(l, word), flags = settled_flags(word);
+	const struct session_entry *p;
 	int known;
 
-	if (p->flags & UNSETTLED_IN || l->birth != p->birth ||
-	    !is_rule_settled(p, l) || (proto == IPPROTO_TCP && l->returned) ||
-	    (l->unanswered_tx && now - l->unanswered_tx > OUTAGE))
+	if (!(flags & SETTLED_IN) || ~state & (STATE_BARE | STATE_RULE) || (proto == IPPROTO_TCP && state & STATE_RETURNED) ||
+	    (l->unanswered_tx && now - l->unanswered_tx > tick(OUTAGE)))
 		return 0;
-	known = locator_known(p, from);
+	if (l->remote.v == from.v)
+		return flags & SETTLED_IN_FIRST && is_still(l, word);
+	p = settled_entry(place, word);
+	known = p ? locator_known(p, from) : 0;
 	return known && known <= p->n_remote && !(p->unvalidated >> (known - 1) & 1);
 }
 
 /* Rewrites a packet to the aliases of its session, which are its NIDs. */
 static __always_inline int deliver_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto, __u32 l3,
-					   const struct session_entry *p, union half prefix)
+					   __u32 delta, union half prefix)
 {
-	__u32 whole = sum_halves(ip->src.l64, ip->dst.l64, sum_bytes(p->nid_delta));
+	__u32 whole = sum_halves(ip->src.l64, ip->dst.l64, delta);
 	enum checksum_state state = checksum_state(skb);
 
 	ip->src.l64 = prefix;
@@ -202,12 +211,12 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 {
 	struct ip6 *ip = (void *)(long)skb->data + l3;
 	struct host *h = this_host();
-	struct session_entry *p;
 	struct session_live *l;
 	struct session_key key;
-	__u32 slot, place = 0;
+	__u64 found = 0, word = 0;
+	__u32 flags, now;
 	__u8 proto;
-	__u64 now;
+	int left;
 
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || for_another_device(skb))
 		return PASS_ON;
@@ -223,23 +232,22 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 		return UNSETTLED;
 	key.local = ip->dst.nid;
 	key.remote = ip->src.nid;
-	p = search_session(&key, FETCH_IN, &place);
-	if (!p || p->flags & ENTRY_PREINSTALLED) /* which may have to wait: see place_of */
+	l = search_line(h, &key, &found, &word);
+	if (!l)
 		return UNSETTLED;
-	if (p->flags & ENTRY_REAL_SOCKETS && may_be_real(key.remote, ((const __be16 *)(ip + 1))[1]))
-		return UNSETTLED + 1 + place;
-	slot = p->slot;
-	l = bpf_map_lookup_elem(&session_lives, &slot);
-	now = coarse_ns_inline();
-	if (!l || !is_settled_in(p, l, ip->src.l64, proto, now))
-		return UNSETTLED + 1 + place;
-	l->last_rx = now;
-	l->unanswered_tx = 0;
-	__sync_fetch_and_add(&l->rx_packets, 1);
-	__sync_fetch_and_add(&l->rx_bytes, skb->len - l3);
-	if (!(p->flags & ENTRY_PLAIN_FLOWS && proto == IPPROTO_TCP))
-		l->without_nonce++;
-	return deliver_settled(skb, ip, proto, l3, p, h->session_prefix);
+	flags = settled_flags(word);
+	if (!(flags & SETTLED_WRITTEN) || flags & SETTLED_PREINSTALLED) /* which may have to wait: see place_of */
+		return UNSETTLED;
+	left = UNSETTLED + 1 + index_place(found);
+	if (flags & SETTLED_REAL_SOCKETS && may_be_real(key.remote, ((const __be16 *)(ip + 1))[1]))
+		return left;
+	now = moment(coarse_ns_inline());
+	if (!is_settled_in(l, word, index_place(found), ip->src.l64, proto, now))
+		return left;
+	note_rx(l, found & INDEX_SLOT, now, skb->len - l3);
+	if (flags & SETTLED_COUNTED)
+		count_path(skb, l3, l3 + IP6_LEN, proto, 0);
+	return deliver_settled(skb, ip, proto, l3, settled_delta(word), h->session_prefix);
 }
 
 /* Global, as send_settled: for links with a MAC header, and without one. */

@@ -17,12 +17,20 @@
 #define TCP_HEADER 20
 #define STAMPS 12 /* bytes of header: time stamps as all stacks that we know place them */
 
-/* Notes the end of a silence. Call before the packet is counted as the last one received.
+/* Notes a packet of the session in, and the end of a silence. Global, so that the verifier
+ * looks at its branches once.
  */
-static __always_inline void note_return(struct session_live *l, __u64 now)
+__noinline int note_came(const struct session_entry *p, struct session_details *d, __u32 len)
 {
-	if (l->unanswered_tx && now - l->unanswered_tx > OUTAGE)
-		l->returned = tick(now) ?: -1U; /* 0 stands for never */
+	struct session_live *l = p ? live_of(p) : 0;
+	__u32 now = moment(coarse_ns());
+
+	if (!p || !d || !l)
+		return 0;
+	if (l->unanswered_tx && now - l->unanswered_tx > tick(OUTAGE))
+		d->returned = now;
+	note_rx(l, p->slot, now, len);
+	return 0;
 }
 
 /* Sets the echo of the segment at that offset to zero. */
@@ -45,12 +53,12 @@ __noinline int forget_echo(struct __sk_buff *skb, __u32 at)
 }
 
 /* Removes the echo of a segment that comes soon after a silence. */
-__noinline int forget_old_echo(struct __sk_buff *skb, struct session_live *l, const struct inbound *in)
+__noinline int forget_old_echo(struct __sk_buff *skb, struct session_details *d, const struct inbound *in)
 {
-	if (!l || !in || !l->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
+	if (!d || !in || !d->returned || in->c.proto != IPPROTO_TCP || in->c.fragment != WHOLE)
 		return 0;
-	if ((__s32)(tick(coarse_ns()) - l->returned) > ECHOES_OLD) {
-		l->returned = 0;
+	if ((__s32)(tick(coarse_ns()) - d->returned) > ECHOES_OLD) {
+		d->returned = 0;
 		return 0;
 	}
 	return forget_echo(skb, in->c.at);

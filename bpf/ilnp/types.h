@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 23,
+	ABI = 26,
 };
 
 #define MAX_UPLINKS 16
@@ -21,7 +21,8 @@ enum abi_number {
 #define MAX_REMOTE 8   /* locators of a correspondent in its entry */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one session */
 #define BUCKET 8         /* entries of the index in one cache line */
-#define RATE_WINDOW 250000000ULL /* ns over which the rate of sending is measured */
+#define RATE_SHIFT 8     /* the rate of sending is measured over so many ticks, as a power of two: */
+#define RATE_WINDOW (1ULL << (20 + RATE_SHIFT)) /* in ns, about a quarter of a second */
 
 /* The key of a session inside this host: the low halves of its two session addresses. */
 struct session_key {
@@ -47,6 +48,8 @@ struct host {
 	__u8 nonce_len;            /* of pending peers */
 	__u8 pad;
 	__u32 segdev;              /* index of the link that cuts GSO packets; 0: none */
+	__u32 device;              /* index of the session device */
+	__u32 segdev_end;          /* and of the far end of segdev */
 	__u64 index_key[2];        /* with which aliases are hashed for the index */
 	struct addr reals[MAX_REALS]; /* of its uplinks; unused ones, at the end, are zero */
 };
@@ -93,6 +96,8 @@ enum entry_flags {
 	ENTRY_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
 	ENTRY_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
 	ENTRY_UNRECORDED = 32768,    /* no record names its node: packets without nonce do not count from a place that it only announced */
+	ENTRY_COUNTED = 65536,       /* data are counted by path: path_counts */
+	ENTRY_RULED = 131072,        /* there are rules for its flows: rules */
 	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it */
 };
 
@@ -108,7 +113,8 @@ enum rule_found {
 /* What the last probe of a correspondent asks for. */
 enum asked {
 	ASKED = 1,          /* it has sent a probe */
-	ASKED_PER_FLOW = 2, /* which asks for TCP spread by connection */
+	ASKED_PER_FLOW = 2, /* which asks for TCP spread by connection, */
+	ASKED_COUNTS = 4,   /* and for data counted by path */
 };
 
 /* A path: index of an uplink times 16, plus index in remote[]. */
@@ -150,51 +156,93 @@ struct session_entry {
 	__u8 n_reserve;                 /* of paths[], behind n_paths: for packets beyond the allowance of unvalidated locators */
 	__u8 given;                     /* bit i: a record lists remote[i], which is not validated */
 	__u64 costs;                    /* four bits for each of paths[]: the cost of a byte, path_cost(); 0 while any is long */
+	__u32 rules;                    /* bit i: rule i of the set may match its flows */
+	__u16 shortest;                 /* four bits for each of the four shortest paths: its index in paths[] */
+	__u8 n_ruled;                   /* of paths[], behind those in reserve: for flows with rules */
+	__u8 rules_at;                  /* index of the set's first rule, and RULES_BY_CGROUP */
 };
 
-/* The counters of a session, written by the data plane alone. The fields that every
- * packet touches come first: on its way out the first 64 bytes, on its way in the next 64
- * too. Ticks are 2^20 ns, about a millisecond.
+/* What the line of a session says of its entry. */
+enum settled_flags {
+	SETTLED_WRITTEN = 1,       /* the line has a session; all else is 0 without it */
+	SETTLED_OUT_UDP = 2,       /* datagrams out need nothing but the line, */
+	SETTLED_OUT_PATHS = 4,     /* or besides it a choice among the paths of the entry */
+	SETTLED_OUT_TCP = 8,       /* segments out need nothing but the line */
+	SETTLED_IN = 16,           /* packets in may go without a nonce, */
+	SETTLED_IN_FIRST = 32,     /* and from the locator in the line without a look at the entry */
+	SETTLED_RFC6741 = 64,      /* as ENTRY_RFC6741, */
+	SETTLED_REAL_SOCKETS = 128, /* ENTRY_REAL_SOCKETS, */
+	SETTLED_BY_ALIAS = 256,     /* ENTRY_BY_ALIAS, */
+	SETTLED_NAMED = 512,        /* ENTRY_NAMED */
+	SETTLED_PREINSTALLED = 1024, /* ENTRY_PREINSTALLED */
+	SETTLED_COUNTED = 2048,     /* and ENTRY_COUNTED */
+};
+
+/* The line of a session in session_lives: all that a packet of a settled session reads
+ * and writes. The first half says of the entry what such a packet needs. The daemon writes
+ * it, by whole words: settled first becomes 0, then come the others, then settled. The
+ * second half has the programs alone as its writers. Ticks are 2^20 ns, about a
+ * millisecond, and are compared by difference; 0 stands for never.
  */
 struct session_live {
-	__u32 birth;                /* session_entry.birth to which all this belongs */
-	__u32 path_seq;             /* session_entry.seq for which path_bytes counts */
-	__u32 hint_seq;             /* session_entry.seq for which hint is valid */
-	__u32 life_seq;             /* session_entry.seq for which EV_LIFE was reported */
-	__u64 unanswered_tx;        /* first send since last_rx; 0: none */
-	__u64 last_tx;
-	__u64 tx_packets, tx_bytes;
-	__u64 rate_since;           /* when the present window of sending began */
-	__u32 rate_last;            /* bytes of the window before */
-	__u32 rate_now;             /* bytes of this one so far */
+	union half local_nid;
+	union half remote_nid;
+	union half remote;  /* locator of the first path */
+	__u64 settled;      /* from bit 0: edition of the entry, nid_delta, first; from bit 48: settled_flags */
 
-	__u64 last_rx;
-	__u64 last_nonce_rx;        /* with the session's own remote nonce */
-	__u64 rx_packets, rx_bytes;
-	__u32 with_nonce;           /* received packets of TCP and UDP with a nonce, */
-	__u32 without_nonce;        /* and without */
+	__u32 state;        /* from bit 0: STATE_..., from bit 16: the edition for which these hold */
+	__u32 unanswered_tx; /* tick: first send since last_rx; 0: none */
+	__u32 last_tx;      /* ticks */
+	__u32 last_rx;
+	__u64 tx, rx;       /* bytes, and packets from bit TALLY_PACKETS on, not yet in session_details */
+};
+
+#define SETTLED_DELTA 16
+#define SETTLED_FIRST 32
+#define SETTLED_FLAGS 48
+
+/* What the details of a session make of its state: of its next packets */
+#define STATE_PAST_NONCES 1 /* those out need no nonce any more, */
+#define STATE_HINT 2        /* but follow the correspondent to another locator; */
+#define STATE_RETURNED 4    /* those in come soon after a silence, */
+#define STATE_BARE 8        /* and are not the first ones without nonce; */
+#define STATE_RULE 16       /* the rule of the entry may be taken for certain */
+#define STATE_EDITION 16
+
+#define TALLY_PACKETS 36
+#define TALLY_LARGE (1ULL << 63 | 1ULL << (TALLY_PACKETS - 1)) /* half of what the word has room for */
+
+/* What else the programs know of a session, in session_details: an odd number of cache
+ * lines, as entries of 256 bytes would all begin in a quarter of the sets of the cache.
+ */
+struct session_details {
+	__u32 birth;                /* session_entry.birth to which all this belongs */
+	__u32 seq;                  /* session_entry.seq to which hint, path_bytes and life_told belong */
+	__u64 tx_packets, tx_bytes, rx_packets, rx_bytes;
+	union half hint;            /* locator that the peer was last seen at; 0: none */
+	union half nonce_at;        /* our locator at which TCP or UDP last came with the session's nonce */
+	struct nonce learned;       /* first nonce of a peer that we contacted */
+	__u32 path_bytes[MAX_PATHS]; /* weighted bytes on each path, where there are several */
+	__u32 rate_last;            /* bytes sent in the last window of RATE_WINDOW */
+	__u32 last_nonce_rx;        /* ticks: with the session's own remote nonce */
+	__u32 told_until;           /* see ringbudget.h: when the share of the urgent ring is whole again */
+	__u32 updates_until;        /* the same, of Locator Updates alone */
+	__u32 with_nonce;           /* received packets of TCP and UDP with a nonce */
 	__u32 silence_told;         /* ticks */
 	__u32 returned;             /* ticks: first packet after a silence; 0: none lately */
-	union half hint;            /* locator that the peer was last seen at */
-	__u8 rule;                  /* enum rule_found, of a session whose rule is sought */
-	__u8 cuts;                  /* GSO packets of ours have taken the segmentation device */
-	__u8 retried;               /* its first segment was retransmitted as plain IPv6 */
-	__u8 pad[1];
-	enum asked asks;
-
-	__u32 path_bytes[MAX_PATHS]; /* weighted bytes on each path, where there are several */
-	struct nonce learned;       /* first nonce of a peer that we contacted */
-	__u32 sought_since;         /* ms: first packet whose answer would have shown the rule */
-	__u32 copy_sent;            /* ms: last packet that went under both rules */
-	__u64 told_until;           /* see ringbudget.h: when the share of the urgent ring is whole again */
 	__u32 stall_told;           /* ticks: when EV_STALL was last reported, */
 	__u32 queue_told;           /* and EV_QUEUE */
-	__u64 updates_until;        /* as told_until, of Locator Updates alone */
-	union half nonce_at;        /* our locator at which TCP or UDP last came with the session's nonce */
+	__u32 sought_since;         /* ms: first packet whose answer would have shown the rule */
+	__u32 copy_sent;            /* ms: last packet that went under both rules */
 	__u16 copy_ports[2];        /* ports of a datagram that answers the last one under both rules, */
 	__u8 copy_open;             /* set until one has come, */
 	__u8 copy_answers;          /* and the number of such answers, with no others between */
-	__u8 pad2[2];               /* an entry begins on a cache line */
+	__u8 bare;                  /* packets of TCP or UDP came without nonce */
+	__u8 life_told;             /* EV_LIFE was reported */
+	__u8 rule;                  /* enum rule_found, of a session whose rule is sought */
+	__u8 cuts;                  /* GSO packets of ours have taken the segmentation device */
+	__u8 retried;               /* its first segment was retransmitted as plain IPv6 */
+	__u8 asks;                  /* enum asked */
 };
 
 /* A TCP connection of a session, by its aliases and ports. */

@@ -20,6 +20,7 @@ const patience = 10 * time.Second
 type app struct {
 	printer
 	connect func(socket string) control.Backend
+	wait    func(context.Context, time.Duration) error // until the time has passed, or the context ends
 	host    host
 	usual   string // the configuration file, unless a flag names one
 
@@ -38,7 +39,7 @@ func newApp(out, errw *os.File) *app {
 	return &app{
 		printer: printer{cli.NewTerminal("roam", out, errw), time.Now},
 		connect: func(socket string) control.Backend { return control.NewClient(socket) },
-		host:    realHost(), usual: config.DefaultPath,
+		wait:    pause, host: realHost(), usual: config.DefaultPath,
 	}
 }
 

@@ -72,6 +72,9 @@ func (a *app) configCheck(args []string) error {
 		a.Warn("there is no %s: the defaults are in force", file)
 		cfg, err = config.Default(), nil
 	}
+	if absent := config.AbsentCgroups(file, cfg, config.IsCgroup); err == nil && len(absent) > 0 {
+		err = absent
+	}
 	var own config.Errors
 	if err != nil && !errors.As(err, &own) {
 		return err
@@ -85,9 +88,14 @@ func (a *app) configCheck(args []string) error {
 		out.Faults = append(out.Faults, fault{f.File, f.Line, f.Column, f.Key, f.Message})
 		texts = append(texts, f.Error())
 	}
-	for _, f := range a.hostsFaults(cfg) {
+	for _, f := range hostsFaults(a.host, cfg) {
 		out.Faults = append(out.Faults, fault{File: f.File, Line: f.Line, Message: f.Err.Error()})
 		texts = append(texts, f.Error())
+	}
+	if err := policyFault(cfg); err != nil {
+		f := fault{File: file, Line: config.Line(file, policyKey), Key: policyKey, Message: err.Error()}
+		out.Faults = append(out.Faults, f)
+		texts = append(texts, fmt.Sprintf("%s:%d: %s: %s", f.File, f.Line, f.Key, f.Message))
 	}
 	out.OK = len(out.Faults) == 0
 	switch {
@@ -109,10 +117,10 @@ func (a *app) configCheck(args []string) error {
 }
 
 // hostsFaults reads the hosts file and the added peers as the daemon does.
-func (a *app) hostsFaults(cfg config.Config) naming.Errors {
+func hostsFaults(h host, cfg config.Config) naming.Errors {
 	var files []naming.File
 	for _, file := range []string{cfg.Host.Hosts, cfg.Peers()} {
-		files = append(files, naming.File{Name: file, Text: a.host.Read(file)})
+		files = append(files, naming.File{Name: file, Text: h.Read(file)})
 	}
 	return naming.ReadHosts(files...).Faults
 }

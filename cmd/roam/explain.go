@@ -14,9 +14,9 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain PEER", Short: "Explain a session: its peer, set-up, paths, past and next step",
-		Args: cli.Exactly("PEER"), ValidArgsFunction: a.completePeers,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0]) },
+		Use: "explain PEER [PORT]", Short: "Explain a session: its peer, set-up, paths, past and next step",
+		Args: peerAndPort, ValidArgsFunction: a.completePeers,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], args[1:]) },
 	}
 }
 
@@ -25,10 +25,11 @@ type explanation struct {
 	Session    control.Session `json:"session"`
 	Paragraphs []paragraph     `json:"paragraphs"`
 	Events     []control.Event `json:"events"` // of the peer, and moves of this host
+	Flows      []control.Flow  `json:"flows,omitempty"`
 }
 
 type paragraph struct {
-	About string `json:"about"` // "who", "setup", "paths", "past", "next", or "role" and its name
+	About string `json:"about"` // "who", "setup", "paths", "past", "next", "rules", or "role" and its name
 	Text  string `json:"text"`
 }
 
@@ -41,23 +42,31 @@ type situation struct {
 	events   []control.Event // of the peer
 	moves    []control.Event // of this host
 	roles    []control.RoleReport
+	port     int // of the flows that were asked about
+	flows    []control.Flow
 	idle     string // after which a session ends
 	fallback string // for which "no ILNP there" is remembered
 }
 
-func (a *app) explain(ctx context.Context, word string) error {
+func (a *app) explain(ctx context.Context, word string, port []string) error {
 	var s situation
 	cfg, err := a.config()
 	if err == nil {
 		s.idle, s.fallback = span(cfg.ILNP.IdleTimeout), span(cfg.ILNP.FallbackLifetime)
 	}
-	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) { return s.ask(ctx, b, word) })
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		if err = s.ask(ctx, b, word); err == nil {
+			err = s.askFlows(ctx, b, port)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	out := explanation{Session: s.session, Events: append([]control.Event{}, s.history...)}
+	out := explanation{Session: s.session, Events: append([]control.Event{}, s.history...), Flows: s.flows}
 	for _, p := range append([]paragraph{
 		{"who", s.who()}, {"setup", s.setup(a)}, {"paths", s.ways()}, {"past", s.past(a)}, {"next", s.next()},
+		{"rules", s.rules()},
 	}, s.ofRoles()...) {
 		if p.Text != "" {
 			out.Paragraphs = append(out.Paragraphs, p)
@@ -303,6 +312,9 @@ func (s situation) past(a *app) string {
 		}
 		out = append(out, line+".")
 	}
+	if cost := s.cost(a); cost != "" {
+		out = append(out, cost)
+	}
 	if e, ok := last(s.events, control.KindUpdateReceived); ok {
 		out = append(out, fmt.Sprintf("The correspondent last announced its locators %s.", a.ago(e.Time)))
 	}
@@ -317,6 +329,24 @@ func (s situation) past(a *app) string {
 		return "Neither end has moved since, as far as this daemon remembers."
 	}
 	return strings.Join(out, " ")
+}
+
+// cost says how many packets were lost as data last left a path.
+func (s situation) cost(a *app) string {
+	moved, known := last(s.moves, "handoff-started")
+	left, ok := last(s.events, "path-avoided")
+	if ok && left.Time.After(moved.Time) {
+		moved, known = left, true
+	}
+	e, ok := last(s.events, control.KindPacketsLost)
+	switch {
+	case ok && !e.Time.Before(moved.Time) && e.Path != nil && e.Lost != nil:
+		return fmt.Sprintf("As data left %s, %s, it lost %s of the packets sent and %s of those that the correspondent sent.",
+			pathText(*e.Path), a.ago(e.Time), count(e.Lost.Sent), count(e.Lost.Received))
+	case known:
+		return "How many packets that cost is unknown: no report of the correspondent says so."
+	}
+	return ""
 }
 
 // firstAck returns the first acknowledgement since this host last began to move: later ones are

@@ -14,7 +14,9 @@ var groups = []struct {
 	verbs []string
 }{
 	{"Start and stop:", []string{"up", "down"}},
-	{"Look:", []string{"status", "session", "locator", "peer", "monitor", "counter", "observer"}},
+	{"Look:", []string{
+		"status", "session", "path", "top", "locator", "peer", "monitor", "counter", "observer", "border", "policy",
+	}},
 	{"Peers:", []string{"export", "add", "remove", "rename"}},
 	{"Steer:", []string{"mode", "config"}},
 	{"When something is wrong:", []string{"doctor", "explain", "report"}},

@@ -58,11 +58,11 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.configPath, "config", "", "`FILE` is the configuration (default /etc/roam/roam.conf)")
 	flags.StringVar(&a.socketPath, "socket", "", "`PATH` of the daemon's control socket (default: from the configuration)")
 	root.AddCommand(
-		a.sessionCommand(), a.locatorCommand(), a.counterCommand(), a.modeCommand(),
+		a.sessionCommand(), a.pathCommand(), a.topCommand(), a.locatorCommand(), a.counterCommand(), a.modeCommand(),
 		a.monitorCommand(), a.configCommand(), a.upCommand(), a.downCommand(),
 		a.exportCommand(), a.addCommand(), a.removeCommand(), a.renameCommand(), a.peerCommand(),
 		a.doctorCommand(), a.explainCommand(), a.reportCommand(),
-		a.observerCommand(), a.labCommand(), a.versionCommand(), a.statusCommand(),
+		a.observerCommand(), a.borderCommand(), a.policyCommand(), a.labCommand(), a.versionCommand(), a.statusCommand(),
 	)
 	grouped(root)
 	return root

@@ -16,7 +16,7 @@ func TestManualHasEveryVerbAndFlag(t *testing.T) { clitest.Verbs(t, "roam.8", ne
 func TestManualHasEveryJSONName(t *testing.T) {
 	clitest.Names(t, "roam.8",
 		glance{}, control.Counter{}, control.Event{}, control.Peer{}, control.KnownPeer{}, control.Removed{},
-		control.Reloaded{}, control.Exported{}, control.ObservedCount{},
+		control.Reloaded{}, control.Exported{}, control.ObservedCount{}, control.BorderReport{}, pathsOf{}, picture{},
 		control.ModeRequest{}, control.LinkRequest{}, checked{}, started{}, stopped{}, versions{}, examined{}, explanation{}, reported{},
 	)
 	p := clitest.Page(t, "roam.8")
@@ -48,6 +48,11 @@ func TestManualHasEveryKey(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("roam.conf.5 lacks the key %s", k.Name)
+		}
+	}
+	for _, name := range config.RuleKeys() {
+		if !strings.Contains(p, "\n.It Cm "+name+"\n") {
+			t.Errorf("roam.conf.5 lacks the key %s of a rule", name)
 		}
 	}
 	if got, want := len(items)-1, len(config.Keys()); got != want {

@@ -123,16 +123,25 @@ func (pr *printer) eventParts(e control.Event) (at, text string) {
 	add(locs != nil, strings.Join(locs, ", "))
 	add(e.RTTMS > 0, "rtt "+millis(e.RTTMS))
 	add(e.DurationMS > 0, "took "+millis(e.DurationMS))
+	add(e.Lost != nil, lostPackets(e.Lost))
 	add(e.Reason != "", e.Reason)
 	at = fmt.Sprintf("%s  %s  ", e.Time.Local().Format(clock), pr.Paint(eventColour(e.Kind), fmt.Sprintf("%-19s", e.Kind)))
 	return at, strings.Join(fields, "  ")
+}
+
+// lostPackets says what was lost on a path.
+func lostPackets(l *control.LostPackets) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("lost %s sent, %s received", count(l.Sent), count(l.Received))
 }
 
 func eventColour(kind string) string {
 	switch kind {
 	case "handoff-done", "session-established", "peer-alive":
 		return cli.Green
-	case "update-failed", "handoff-returned", "peer-dead", "refused", control.KindLost:
+	case "update-failed", "handoff-returned", "path-avoided", "peer-dead", "refused", control.KindLost:
 		return cli.Red
 	}
 	return cli.Plain

@@ -45,6 +45,7 @@ func newWorld(t *testing.T) *world {
 			now:      func() time.Time { return controltest.Now },
 		},
 		connect: func(string) control.Backend { return w.daemon }, host: w.machine,
+		wait: func(context.Context, time.Duration) error { return nil },
 		// A test must not read the file of the machine that it runs on.
 		usual: "/nonexistent/roam.conf",
 	}
@@ -91,6 +92,8 @@ func TestGolden(t *testing.T) {
 		{"peer-one.txt", []string{"peer", "show", "SERVER."}},
 		{"rename.json", []string{"rename", "b.example", "c", "--json"}},
 		{"remove.json", []string{"remove", "b.example", "--json"}},
+		{"path.txt", []string{"path"}},
+		{"path.json", []string{"path", "show", "server", "--json"}},
 		{"locator.txt", []string{"locator", "show"}},
 		{"locator.json", []string{"locator", "--json"}},
 		{"counter.txt", []string{"counter"}},

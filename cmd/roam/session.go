@@ -30,21 +30,27 @@ func (a *app) sessionCommand() *cobra.Command {
 	return noun
 }
 
-func (a *app) sessionShow(ctx context.Context, args []string) error {
-	var list []control.Session
-	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+// sessions returns those of all peers, or of the one that args names.
+func (a *app) sessions(ctx context.Context, args []string) (list []control.Session, err error) {
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
 		list, err = b.Sessions(ctx)
 		return err
 	})
+	if err != nil || len(args) == 0 {
+		return list, err
+	}
+	all := list
+	list = slices.DeleteFunc(slices.Clone(list), func(s control.Session) bool { return !isPeer(s, args[0]) })
+	if len(list) == 0 {
+		err = control.Errorf(control.CodeNotFound, "no correspondent is called %q", args[0]).WithHint("%s", listPeers(all))
+	}
+	return list, err
+}
+
+func (a *app) sessionShow(ctx context.Context, args []string) error {
+	list, err := a.sessions(ctx, args)
 	if err != nil {
 		return err
-	}
-	if len(args) == 1 {
-		all := list
-		list = slices.DeleteFunc(slices.Clone(list), func(s control.Session) bool { return !isPeer(s, args[0]) })
-		if len(list) == 0 {
-			return control.Errorf(control.CodeNotFound, "no correspondent is called %q", args[0]).WithHint("%s", listPeers(all))
-		}
 	}
 	if a.JSON {
 		return a.PrintJSON(list)

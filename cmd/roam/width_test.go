@@ -56,12 +56,17 @@ func widen(t *testing.T, w *world) {
 	s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64
 	s.Claims, s.Encapsulation, s.Spread = true, "udp", "length"
 	s.Checksum, s.ChecksumICMP, s.UpdateForm, s.OptionOn = "rfc6741", "rfc6741", "linux", "always"
-	s.Locators, s.Paths = nil, nil
+	s.Locators, s.Paths, s.Views = nil, nil, nil
 	for i := range 4 {
 		s.Locators = append(s.Locators, control.RemoteLocator{
 			L64: wideL64(i), Preference: 65535, LifetimeS: &long, State: "expired",
 		})
 		s.Paths = append(s.Paths, control.SessionPath{Path: path(i, i+1), RTTMS: 1234, Share: float64(i) / 6, Long: true})
+		loss := 1.0
+		way := &control.PathDirection{RateBPS: 987.6e9, Loss: &loss, Life: "unknown"}
+		s.Views = append(s.Views, control.PathView{
+			Path: path(i, i+1), Why: "in use, less: it has a queue", Share: 1, RTTMS: 12345, LeastRTTMS: 12345, Out: way, In: way,
+		})
 	}
 	s.InUse = &s.Paths[0].Path
 	s.Obstructed = []control.Obstruction{{Path: path(0, 1), By: wideReason}}
@@ -103,6 +108,7 @@ func wideEvents(since time.Time) (list []control.Event) {
 			Locators: []roam.L64{wideL64(1), wideL64(2)},
 			Path:     &control.Path{Link: wideLink, Local: wideL64(1), Remote: wideL64(2)},
 			RTTMS:    9999, DurationMS: 9999, Reason: wideReason, Omitted: 12345,
+			Lost: &control.LostPackets{Sent: math.MaxUint64, Received: math.MaxUint64},
 		})
 	}
 	return list
@@ -122,8 +128,8 @@ func fits(t *testing.T, what, out string) {
 }
 
 var shown = []string{
-	"", "status", "session show", "session show " + wideName, "peer show", "locator show", "counter show", "counter show --all",
-	"observer show", "doctor", "doctor " + wideName, "explain " + wideName,
+	"", "status", "session show", "session show " + wideName, "peer show", "locator show", "path show", "top --once",
+	"counter show", "counter show --all", "observer show", "doctor", "doctor " + wideName, "explain " + wideName,
 }
 
 // TestEverythingFitsATerminal: 80 columns, in a pipe too, with and without colours.

@@ -20,11 +20,23 @@ type Terminal struct {
 	JSON     bool // print JSON in place of text
 	Wide     bool // print tables with all their columns, in lines as long as they are
 	Width    int  // columns of a line; 0: as many as there usually are
+	Height   int  // lines of a screen whose cursor can be moved; 0: there is none
+
+	file *os.File // of Out; nil: it is none
 }
 
 // NewTerminal returns the terminal of a program with these streams.
 func NewTerminal(program string, out, errw *os.File) *Terminal {
-	return &Terminal{Program: program, Out: out, Err: errw, Colour: wantsColour(out), Width: widthOf(out)}
+	t := &Terminal{Program: program, Out: out, Err: errw, Colour: wantsColour(out), file: out}
+	t.Measure()
+	return t
+}
+
+// Measure reads the size of the terminal again, which its user may have changed.
+func (t *Terminal) Measure() {
+	if t.file != nil {
+		t.Width, t.Height = widthOf(t.file), heightOf(t.file)
+	}
 }
 
 // wantsColour follows NO_COLOR (https://no-color.org) and is true on terminals.

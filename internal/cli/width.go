@@ -26,6 +26,18 @@ func widthOf(f *os.File) int {
 	return usual
 }
 
+// heightOf returns the lines of a terminal; 0: it is none, or its cursor cannot be moved.
+func heightOf(f *os.File) int {
+	if os.Getenv("TERM") == "dumb" {
+		return 0
+	}
+	w, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(w.Row)
+}
+
 // Columns returns how many characters a line may have; 0: any number.
 func (t *Terminal) Columns() int {
 	switch {

@@ -26,6 +26,7 @@ func (c *checker) config(r *raw) Config {
 		Host: Host{
 			NID:           c.nid("host.nid", r.Host.NID),
 			Mode:          Mode(c.word("host.mode", r.Host.Mode, modeWords)),
+			Liveness:      Liveness(c.word("host.liveness", r.Host.Liveness, livenessWords)),
 			Accept:        Accept(c.word("host.accept", r.Host.Accept, acceptWords)),
 			SessionPrefix: c.sessionPrefix("host.session_prefix", r.Host.SessionPrefix),
 			Device:        c.device("host.device", r.Host.Device),
@@ -37,9 +38,12 @@ func (c *checker) config(r *raw) Config {
 			Include:  c.globs("uplinks.include", r.Uplinks.Include),
 			Exclude:  c.globs("uplinks.exclude", r.Uplinks.Exclude),
 			Prefer:   c.globs("uplinks.prefer", r.Uplinks.Prefer),
+			Fast:     c.globs("uplinks.fast", r.Uplinks.Fast),
+			Relaxed:  c.globs("uplinks.relaxed", r.Uplinks.Relaxed),
 			Disabled: c.links("uplinks.disabled", r.Uplinks.Disabled),
 
 			IgnorePolicy: r.Uplinks.IgnorePolicy,
+			Preference:   c.preferences("uplinks.preference", r.Uplinks.Preference),
 		},
 		DNS: DNS{
 			Enabled:          r.DNS.Enabled,
@@ -62,6 +66,7 @@ func (c *checker) config(r *raw) Config {
 	}
 	cfg.Log.Format = LogFormat(c.word("log.format", r.Log.Format, logWords))
 	cfg.Observer.Links = c.globs("observer.links", r.Observer.Links)
+	cfg.Border = c.border(r)
 	if r.Metrics.Listen != "" {
 		cfg.Metrics.Listen = c.listenAnywhere("metrics.listen", r.Metrics.Listen)
 	}
@@ -71,6 +76,7 @@ func (c *checker) config(r *raw) Config {
 	if slices.Contains(cfg.DNS.Upstream, cfg.DNS.Listen) {
 		c.fault("dns.upstream", "%s is dns.listen: questions would go round in circles", cfg.DNS.Listen)
 	}
+	cfg.Rules = c.rules(r.Rules, cfg.Uplinks, cfg.Host.Device)
 	found := len(c.errs)
 	if cfg.Roles = c.roleList(r.Role.Run); len(c.errs) == found {
 		c.sections(cfg.Roles) // of a list with faults nobody knows what it means
@@ -79,8 +85,23 @@ func (c *checker) config(r *raw) Config {
 }
 
 func (c *checker) fault(key, format string, args ...any) {
-	at := c.places[key]
+	at := c.placeOf(key)
 	c.errs = append(c.errs, &Error{File: c.file, Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+// placeOf returns where a key stands, or what it is part of: values inside an array have
+// no place of their own.
+func (c *checker) placeOf(key string) place {
+	for {
+		if at, ok := c.places[key]; ok {
+			return at
+		}
+		i := strings.LastIndexAny(key, ".[")
+		if i < 0 {
+			return place{}
+		}
+		key = key[:i]
+	}
 }
 
 // refuse is the fault whose whole story is what was found and what is allowed.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/flowrule"
 )
 
 // DefaultPath is where the configuration is looked for.
@@ -24,7 +25,9 @@ type Config struct {
 	ILNP     ILNP
 	Metrics  Metrics
 	Observer Observer
+	Border   Border
 	Log      Log
+	Rules    flowrule.Set
 	Roles    []string // what the daemon is, in the order in which it starts them
 }
 
@@ -32,6 +35,7 @@ type Config struct {
 type Host struct {
 	NID           NIDChoice
 	Mode          Mode
+	Liveness      Liveness
 	Accept        Accept
 	SessionPrefix roam.L64 // checksum-neutral, in fc00::/7
 	Device        string   // interface that sessions leave by
@@ -49,6 +53,39 @@ const (
 	Hard
 	Duality
 )
+
+// Liveness is how soon a path that falls silent is suspected.
+type Liveness uint8
+
+// The levels of liveness.
+const (
+	LivenessNormal Liveness = iota
+	LivenessFast
+	LivenessRelaxed
+)
+
+// LivenessOf returns the level of a link of that name.
+func (c Config) LivenessOf(link string) Liveness {
+	switch {
+	case matches(c.Uplinks.Fast, link):
+		return LivenessFast
+	case matches(c.Uplinks.Relaxed, link):
+		return LivenessRelaxed
+	}
+	return c.Host.Liveness
+}
+
+// Levels returns every level that some link may have.
+func (c Config) Levels() []Liveness {
+	levels := []Liveness{c.Host.Liveness}
+	if len(c.Uplinks.Fast) > 0 {
+		levels = append(levels, LivenessFast)
+	}
+	if len(c.Uplinks.Relaxed) > 0 {
+		levels = append(levels, LivenessRelaxed)
+	}
+	return levels
+}
 
 // Accept says who may open a session towards this host.
 type Accept uint8
@@ -91,7 +128,11 @@ type Uplinks struct {
 	Include  []string // globs; empty: every link
 	Exclude  []string // globs; they win over Include
 	Prefer   []string // globs of links to stay on, the best first
+	Fast     []string // globs of links of that liveness, and
+	Relaxed  []string // of that one; those of Fast win
 	Disabled []string // names of links that wait for `roam locator enable`
+	// Preference is that of the locators on links of these names; lower is preferred.
+	Preference map[string]uint16
 	// IgnorePolicy uses links although IPsec or policy routing would take packets elsewhere.
 	IgnorePolicy bool
 }
@@ -99,6 +140,17 @@ type Uplinks struct {
 // Allows reports whether a link of that name may be an uplink.
 func (u Uplinks) Allows(link string) bool {
 	return !matches(u.Exclude, link) && (len(u.Include) == 0 || matches(u.Include, link))
+}
+
+// DefaultPreference is that of the locators on links which Uplinks.Preference does not name.
+const DefaultPreference = 10
+
+// PreferenceOf returns the preference of the locators on a link of that name.
+func (u Uplinks) PreferenceOf(link string) uint16 {
+	if p, ok := u.Preference[link]; ok {
+		return p
+	}
+	return DefaultPreference
 }
 
 // Place returns where Prefer puts a link of that name: 0 for the best. Links that

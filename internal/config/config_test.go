@@ -103,6 +103,7 @@ func TestParseFull(t *testing.T) {
 			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000, ShowConnections: false,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
+		Border:  Border{Announce: 20 * time.Millisecond, IdleTimeout: 10 * time.Minute, UDPPort: 6740},
 		Roles:   []string{RoleHost},
 	}
 	opts := cmp.Options{
@@ -270,6 +271,7 @@ func TestDurationForm(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(full)
+	f.Add(ruled)
 	f.Add("host.mode = 'x'\n[[dns]]\n")
 	f.Add("host = { mode = \"hard\", x = [1, {y=2}] }")
 	f.Fuzz(func(t *testing.T, text string) {

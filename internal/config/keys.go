@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type Key struct {
 // The words of the keys that choose among words, in the order of their values.
 var (
 	modeWords     = []string{Soft: "soft", Hard: "hard", Duality: "duality"}
+	livenessWords = []string{LivenessNormal: "normal", LivenessFast: "fast", LivenessRelaxed: "relaxed"}
 	acceptWords   = []string{AcceptKnown: "known", AcceptAny: "any"}
 	luWords       = []string{LURFC6743: "rfc6743", LUDraft: "draft"}
 	logWords      = []string{LogText: "text", LogJSON: "json"}
@@ -54,6 +56,9 @@ var keys = []Key{
 		Meaning: "what the host does with more than one usable link",
 		show:    func(c Config) string { return quote(modeWords[c.Host.Mode]) },
 		take:    func(to *Config, from Config) { to.Host.Mode = from.Host.Mode }},
+	{Name: "host.liveness", Default: `"normal"`, Allowed: words(livenessWords), Restart: true,
+		Meaning: "how soon a path that falls silent is suspected: after about 0.3 s, 0.15 s or 3 s",
+		show:    func(c Config) string { return quote(livenessWords[c.Host.Liveness]) }},
 	{Name: "host.accept", Default: `"known"`, Allowed: words(acceptWords), Restart: true,
 		Meaning: "who may open a session towards this host",
 		show:    func(c Config) string { return quote(acceptWords[c.Host.Accept]) }},
@@ -84,10 +89,21 @@ var keys = []Key{
 	{Name: "uplinks.prefer", Default: `[]`, Allowed: allowedGlobs, Restart: true,
 		Meaning: "links to stay on while they work, the best first; links that are not named come last, the newest of them first",
 		show:    func(c Config) string { return quoteAll(c.Uplinks.Prefer) }},
+	{Name: "uplinks.fast", Default: `[]`, Allowed: allowedGlobs, Restart: true,
+		Meaning: "links whose paths are suspected as with host.liveness = \"fast\"",
+		show:    func(c Config) string { return quoteAll(c.Uplinks.Fast) }},
+	{Name: "uplinks.relaxed", Default: `[]`, Allowed: allowedGlobs, Restart: true,
+		Meaning: "links whose paths are suspected as with host.liveness = \"relaxed\", unless uplinks.fast names them",
+		show:    func(c Config) string { return quoteAll(c.Uplinks.Relaxed) }},
 	{Name: "uplinks.disabled", Default: `[]`, Allowed: "a list of link names",
 		Meaning: "links that stay unused until `roam locator enable LINK`",
 		show:    func(c Config) string { return quoteAll(c.Uplinks.Disabled) },
 		take:    func(to *Config, from Config) { to.Uplinks.Disabled = from.Uplinks.Disabled }},
+	{Name: "uplinks.preference", Default: `{}`,
+		Allowed: "a table of link names with numbers from 0 to 65000, such as { eth0 = 10, wwan0 = 80 }",
+		Meaning: "preference of the locators on these links, lower is preferred; that of all others is 10",
+		show:    func(c Config) string { return preferenceText(c.Uplinks.Preference) },
+		take:    func(to *Config, from Config) { to.Uplinks.Preference = from.Uplinks.Preference }},
 	{Name: "uplinks.ignore_policy", Default: `false`, Allowed: allowedBool, Restart: true,
 		Meaning: "send sessions around IPsec policies and policy routing that would take their packets elsewhere",
 		show:    func(c Config) string { return strconv.FormatBool(c.Uplinks.IgnorePolicy) }},
@@ -149,6 +165,41 @@ var keys = []Key{
 	{Name: "observer.links", Default: `[]`, Allowed: allowedGlobs, Restart: true,
 		Meaning: "links whose packets are counted; empty: every link but lo and those of Roam itself",
 		show:    func(c Config) string { return quoteAll(c.Observer.Links) }},
+	{Name: "border.inside", Default: `[]`, Allowed: allowedGlobs, Restart: true,
+		Meaning: "links to the inside of the site",
+		show:    func(c Config) string { return quoteAll(c.Border.Inside) }},
+	{Name: "border.links", Default: `[]`,
+		Allowed: `a list of locators and the links by which packets leave from them, such as ["2001:db8:a:: wan0"]`,
+		Meaning: "links to the providers, by the locators that these assigned",
+		show:    func(c Config) string { return quoteAll(c.Border.linkTexts()) },
+		take:    func(to *Config, from Config) { to.Border.Links = from.Border.Links }},
+	{Name: "border.drained", Default: `[]`, Allowed: "a list of link names",
+		Meaning: "links to providers from which nothing leaves; they go on receiving",
+		show:    func(c Config) string { return quoteAll(c.Border.Drained) },
+		take:    func(to *Config, from Config) { to.Border.Drained = from.Border.Drained }},
+	{Name: "border.policy", Default: `""`, Allowed: `lines of Locator Prec Scope Advice Label [Rewrite [Flags]]`,
+		Meaning: "which locators are rewritten to which, and how packets are divided among these",
+		show:    func(c Config) string { return quote(c.Border.Policy) },
+		take:    func(to *Config, from Config) { to.Border.Policy = from.Border.Policy }},
+	{Name: "border.fallback", Default: `"translate"`, Allowed: words(fallbackWords),
+		Meaning: "what happens to packets of no ILNP flow",
+		show:    func(c Config) string { return quote(fallbackWords[c.Border.Fallback]) },
+		take:    func(to *Config, from Config) { to.Border.Fallback = from.Border.Fallback }},
+	{Name: "border.tcp", Default: `"connection"`, Allowed: words(divisionWords),
+		Meaning: "whether TCP is divided among providers by connections or by packets",
+		show:    func(c Config) string { return quote(divisionWords[c.Border.TCP]) },
+		take:    func(to *Config, from Config) { to.Border.TCP = from.Border.TCP }},
+	{Name: "border.announce", Default: `"20ms"`, Restart: true,
+		Allowed: fmt.Sprintf(allowedDuration, "1ms", "5s"),
+		Meaning: "how long changes of links are collected before Locator Updates announce them",
+		show:    func(c Config) string { return quote(duration(c.Border.Announce)) }},
+	{Name: "border.idle_timeout", Default: `"10m"`, Restart: true,
+		Allowed: fmt.Sprintf(allowedDuration, "10s", "168h"),
+		Meaning: "after which a flow without packets is forgotten",
+		show:    func(c Config) string { return quote(duration(c.Border.IdleTimeout)) }},
+	{Name: "border.udp_port", Default: `6740`, Allowed: "a port from 1 to 65535, or 0 for none", Restart: true,
+		Meaning: "ilnp.udp_port of the hosts whose sessions cross the border",
+		show:    func(c Config) string { return strconv.Itoa(int(c.Border.UDPPort)) }},
 	{Name: KeyRoles, Default: `["host"]`, Allowed: `a list of roles, such as ["host"]`, Restart: true,
 		Meaning: "what this daemon is",
 		show:    func(c Config) string { return quoteAll(c.Roles) }},
@@ -187,6 +238,11 @@ func Diff(old, new Config) []Change {
 			out = append(out, Change{Key: k.Name, Old: a, New: b, Restart: k.Restart || !k.effective(old), Role: k.Role()})
 		}
 	}
+	if a, b := ruleTexts(old.Rules), ruleTexts(new.Rules); !slices.Equal(a, b) && new.Has(RoleHost) {
+		out = append(out, Change{
+			Key: sectionRule, Old: quoteAll(a), New: quoteAll(b), Restart: !old.Has(RoleHost), Role: RoleHost,
+		})
+	}
 	return out
 }
 
@@ -209,6 +265,9 @@ func Format(c Config) string {
 		}
 		fmt.Fprintf(&b, "# %s: %s\n%s = %s\n", k.Meaning, k.Allowed, name, k.show(c))
 	}
+	if c.Has(RoleHost) {
+		formatRules(&b, c.Rules)
+	}
 	return b.String()
 }
 
@@ -216,6 +275,11 @@ func allowed(name string) string {
 	for _, k := range keys {
 		if k.Name == name {
 			return k.Allowed
+		}
+	}
+	for _, k := range ruleTable {
+		if sectionRule+"."+k.name == name {
+			return k.allowed
 		}
 	}
 	return ""

@@ -61,6 +61,7 @@ type raw struct {
 	Host struct {
 		NID           string `toml:"nid"`
 		Mode          string `toml:"mode"`
+		Liveness      string `toml:"liveness"`
 		Accept        string `toml:"accept"`
 		SessionPrefix string `toml:"session_prefix"`
 		Device        string `toml:"device"`
@@ -72,7 +73,11 @@ type raw struct {
 		Include  []string `toml:"include"`
 		Exclude  []string `toml:"exclude"`
 		Prefer   []string `toml:"prefer"`
+		Fast     []string `toml:"fast"`
+		Relaxed  []string `toml:"relaxed"`
 		Disabled []string `toml:"disabled"`
+
+		Preference map[string]int `toml:"preference"`
 
 		IgnorePolicy bool `toml:"ignore_policy"`
 	} `toml:"uplinks"`
@@ -106,9 +111,21 @@ type raw struct {
 	Observer struct {
 		Links []string `toml:"links"`
 	} `toml:"observer"`
+	Border struct {
+		Inside      []string `toml:"inside"`
+		Links       []string `toml:"links"`
+		Drained     []string `toml:"drained"`
+		Policy      string   `toml:"policy"`
+		Fallback    string   `toml:"fallback"`
+		TCP         string   `toml:"tcp"`
+		Announce    string   `toml:"announce"`
+		IdleTimeout string   `toml:"idle_timeout"`
+		UDPPort     int      `toml:"udp_port"`
+	} `toml:"border"`
 	Role struct {
 		Run []string `toml:"run"`
 	} `toml:"role"`
+	Rules []rawRule `toml:"rule"`
 }
 
 // Parse reads and checks the text of a file; name stands for it in errors,
@@ -199,7 +216,7 @@ func sections() (list []string) {
 			list = append(list, s)
 		}
 	}
-	return list
+	return append(list, sectionRule)
 }
 
 // blank empties the lines of the expression that begins on a line; the numbers of the others
@@ -263,7 +280,9 @@ func unknown(name string, de *toml.DecodeError) *Error {
 		}
 	}
 	msg := fmt.Sprintf("unknown key; section [%s] has %s", section, strings.Join(siblings, ", "))
-	if siblings == nil {
+	if section == sectionRule {
+		msg = "unknown key; a rule has " + strings.Join(RuleKeys(), ", ")
+	} else if siblings == nil {
 		msg = "unknown section; there are " + strings.Join(sections(), ", ")
 	}
 	return &Error{File: name, Line: line, Column: col, Key: key, Message: msg}
@@ -280,11 +299,20 @@ func places(text []byte) map[string]place {
 	var p unstable.Parser
 	p.Reset(text)
 	var table []string
+	elements := make(map[string]int)
 	for p.NextExpression() {
 		e := p.Expression()
 		switch e.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			table = keyParts(e.Key())
+			if e.Kind == unstable.ArrayTable {
+				if elements[table[0]]++; elements[table[0]] == 1 {
+					out[table[0]] = start(&p, e)
+				}
+			}
+			if n := elements[table[0]]; n > 0 {
+				table[0] = elementName(table[0], n)
+			}
 			if name := strings.Join(table, "."); out[name] == (place{}) {
 				out[name] = start(&p, e)
 			}
@@ -294,6 +322,9 @@ func places(text []byte) map[string]place {
 	}
 	return out
 }
+
+// elementName names an element of an array of tables, counted from 1: "rule[2]".
+func elementName(array string, n int) string { return fmt.Sprintf("%s[%d]", array, n) }
 
 // note records a value, and those inside it when it is an inline table.
 func note(p *unstable.Parser, out map[string]place, prefix []string, e *unstable.Node) {

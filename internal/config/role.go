@@ -14,6 +14,7 @@ import (
 const (
 	RoleHost     = "host"
 	RoleObserver = "observer"
+	RoleBorder   = "border"
 )
 
 // Role is a role that a daemon can have, as far as the file is concerned.
@@ -27,8 +28,12 @@ type Role struct {
 
 // roles are the known roles in the order in which a daemon starts them.
 var roles = []Role{
-	{Name: RoleHost, Meaning: "an ILNPv6 host", Sections: []string{"host", "uplinks", "dns", "literals", "ilnp"}},
+	{
+		Name: RoleHost, Meaning: "an ILNPv6 host",
+		Sections: []string{"host", "uplinks", "dns", "literals", "ilnp", sectionRule},
+	},
 	{Name: RoleObserver, Meaning: "counts what links carry", Sections: []string{"observer"}},
+	{Name: RoleBorder, Meaning: "a site border router that rewrites locators", Sections: []string{"border"}},
 }
 
 // sharedKeys are keys of any daemon in a section of one role.
@@ -185,17 +190,24 @@ func Merge(inForce, next Config) Config {
 			k.take(&inForce, next)
 		}
 	}
+	if inForce.Has(RoleHost) && next.Has(RoleHost) {
+		inForce.Rules = next.Rules
+	}
 	return inForce
 }
 
 // Line returns the line of a key in a file, from 1; 0 where it has none or the file
 // cannot be read.
-func Line(file, key string) int {
+func Line(file, key string) int { return placeIn(file, key).line }
+
+// placeIn returns where a key stands in a file; zero where it does not, or the file cannot be
+// read.
+func placeIn(file, key string) place {
 	text, err := os.ReadFile(file)
 	if err != nil || toml.Unmarshal(text, &map[string]any{}) != nil {
-		return 0
+		return place{}
 	}
-	return places(text)[key].line
+	return places(text)[key]
 }
 
 // Place returns "FILE:LINE" of a key, or the file where Line knows none.

@@ -9,14 +9,14 @@ import (
 )
 
 // withRoles adds two roles to the known ones: "gauge", which has the section [metrics],
-// and "border", which cannot be where a host is.
+// and "relay", which cannot be where a host is.
 func withRoles(t *testing.T) {
 	t.Helper()
 	known := roles
 	t.Cleanup(func() { roles = known })
 	roles = append(slices.Clone(known),
 		Role{Name: "gauge", Sections: []string{"metrics"}},
-		Role{Name: "border", Excludes: map[string]string{RoleHost: "both translate what the other has translated"}})
+		Role{Name: "relay", Excludes: map[string]string{RoleHost: "both translate what the other has translated"}})
 }
 
 func TestObservedLinks(t *testing.T) {
@@ -55,11 +55,11 @@ func TestRoleFaults(t *testing.T) {
 	withRoles(t)
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown", "[role]\nrun = [\"host\", \"obsever\"]",
-			`t:2:1: role.run: there is no role "obsever"; the roles are "host", "observer", "gauge", "border"`},
+			`t:2:1: role.run: there is no role "obsever"; the roles are "host", "observer", "border", "gauge", "relay"`},
 		{"none", "[role]\nrun = []", "t:2:1: role.run: a daemon needs a role"},
 		{"twice", "[role]\nrun = [\"host\", \"host\"]", `t:2:1: role.run: "host" is listed twice; list each role once`},
-		{"exclusive", "[role]\n\nrun = [\"border\", \"host\"]",
-			`t:3:1: role.run: "host" and "border" exclude each other: ` +
+		{"exclusive", "[role]\n\nrun = [\"relay\", \"host\"]",
+			`t:3:1: role.run: "host" and "relay" exclude each other: ` +
 				"both translate what the other has translated; list one of them"},
 		{"type", "[role]\nrun = \"host\"", "t:2:7: role.run: wrong type of value; allowed: a list of roles"},
 		{"section without its role", "[host]\nmode = \"hard\"\n[metrics]\nlisten = \"\"",

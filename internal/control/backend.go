@@ -44,6 +44,9 @@ type Host interface {
 	// Probe asks on every path to a correspondent whether it works, for at
 	// most three seconds. An unknown correspondent is CodeNotFound.
 	Probe(ctx context.Context, peer roam.NID) (Probed, error)
+	// Flows says which rules decide about flows to a port of a correspondent, TCP first,
+	// and by which paths they leave.
+	Flows(ctx context.Context, q FlowRequest) ([]Flow, error)
 	// SetMode changes the handoff mode until the next start.
 	SetMode(ctx context.Context, mode Mode) error
 	// SetLinkEnabled lets the host use a link, or takes it out of use

@@ -83,6 +83,12 @@ func (c *Client) Probe(ctx context.Context, peer roam.NID) (out Probed, err erro
 	return out, err
 }
 
+// Flows is Backend.Flows.
+func (c *Client) Flows(ctx context.Context, q FlowRequest) (out []Flow, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/flows", q, &out)
+	return out, err
+}
+
 // SetMode is Backend.SetMode.
 func (c *Client) SetMode(ctx context.Context, mode Mode) error {
 	return c.call(ctx, http.MethodPut, "/v1/mode", ModeRequest{Mode: string(mode)}, nil)

@@ -68,6 +68,9 @@ func TestRoundTrip(t *testing.T) {
 	check("History", f.EventList, events, err)
 	probed, err := c.Probe(ctx, 7)
 	check("Probe", f.ProbeValue, probed, err)
+	f.FlowList = []control.Flow{{Protocol: "tcp", Rule: 2, Policy: "flow", Paths: []control.Path{{Link: "a"}}}}
+	flows, err := c.Flows(ctx, control.FlowRequest{Peer: 7, Port: 443})
+	check("Flows", f.FlowList, flows, err)
 	line, err := c.Export(ctx)
 	check("Export", f.ExportLine, line, err)
 	reloaded, err := c.Reload(ctx)
@@ -83,7 +86,10 @@ func TestRoundTrip(t *testing.T) {
 	check("SetMode", nil, nil, c.SetMode(ctx, control.Duality))
 	check("SetLinkEnabled", nil, nil, c.SetLinkEnabled(ctx, "wlan0", false))
 	check("Shutdown", nil, nil, c.Shutdown(ctx, true))
-	want := []string{"probe 0000:0000:0000:0007", "reload", "add a line as b replace force", "rename b c replace force", "remove c", "mode duality", "disable wlan0", "shutdown and remove"}
+	want := []string{
+		"probe 0000:0000:0000:0007", "flows 0000:0000:0000:0007 443", "reload", "add a line as b replace force",
+		"rename b c replace force", "remove c", "mode duality", "disable wlan0", "shutdown and remove",
+	}
 	check("instructions", want, f.Instructions(), nil)
 }
 

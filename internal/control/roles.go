@@ -76,6 +76,8 @@ func (n noHost) Sessions(context.Context) ([]Session, error) { return nil, n.err
 
 func (n noHost) Probe(context.Context, roam.NID) (Probed, error) { return Probed{}, n.err }
 
+func (n noHost) Flows(context.Context, FlowRequest) ([]Flow, error) { return nil, n.err }
+
 func (n noHost) SetMode(context.Context, Mode) error { return n.err }
 
 func (n noHost) SetLinkEnabled(context.Context, string, bool) error { return n.err }

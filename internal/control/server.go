@@ -89,6 +89,13 @@ func Handler(b Backend) http.Handler {
 		p.Paths = orEmpty(p.Paths)
 		return p, err
 	})
+	handle(mux, "POST /v1/flows", func(ctx context.Context, q FlowRequest) (any, error) {
+		flows, err := b.Flows(ctx, q)
+		for i := range flows {
+			flows[i].Paths = orEmpty(flows[i].Paths)
+		}
+		return orEmpty(flows), err
+	})
 	handle(mux, "POST /v1/reload", func(ctx context.Context, _ struct{}) (any, error) {
 		r, err := b.Reload(ctx)
 		r.Applied, r.Restart = orEmpty(r.Applied), orEmpty(r.Restart)

@@ -91,6 +91,7 @@ type Locator struct {
 	Disabled   bool      `json:"disabled"`
 	PreferredS *float64  `json:"preferred_s,omitempty"` // seconds left of the preferred lifetime; absent: no limit
 	Since      time.Time `json:"since,omitzero"`        // when it came to that state
+	Preference uint16    `json:"preference"`            // what Locator Updates announce; lower is preferred
 }
 
 // Session is one correspondent, with a session or without one yet.
@@ -105,6 +106,7 @@ type Session struct {
 	Dead          bool            `json:"dead"`             // no path works at present
 	Locators      []RemoteLocator `json:"locators"`
 	Paths         []SessionPath   `json:"paths"`                // those that it is sent to on
+	Views         []PathView      `json:"views,omitempty"`      // all that is known of its paths
 	Obstructed    []Obstruction   `json:"obstructed,omitempty"` // those that a policy of this host takes elsewhere
 	InUse         *Path           `json:"in_use,omitempty"`     // the one that the last packets took; absent: none yet
 	RTTMS         float64         `json:"rtt_ms"`               // of the last exchange; 0: unknown
@@ -147,6 +149,29 @@ type SessionPath struct {
 	Long  bool    `json:"long,omitempty"`   // TCP does not take it, for others are shorter, or it has not been asked yet
 }
 
+// PathView is what is known of one path of a session: of those in use, and of others that were
+// probed of late.
+type PathView struct {
+	Path
+	InUse      bool           `json:"in_use"`
+	Why        string         `json:"why"` // it is in use, or is not
+	Share      float64        `json:"share"`
+	RTTMS      float64        `json:"rtt_ms,omitempty"`       // of the last probe that was answered; absent: none
+	LeastRTTMS float64        `json:"least_rtt_ms,omitempty"` // of the last one to two minutes
+	Out        *PathDirection `json:"out,omitempty"`          // absent: the peer reports nothing about the path
+	In         *PathDirection `json:"in,omitempty"`
+}
+
+// PathDirection is what the reports of both ends say of one direction of a path.
+type PathDirection struct {
+	SentBPS float64  `json:"sent_bps"`       // rate of data, in bits a second, at which they were sent of late,
+	RateBPS float64  `json:"rate_bps"`       // and at which they arrived
+	MostBPS float64  `json:"most_bps"`       // greatest rate_bps of the last ten to twenty seconds
+	Loss    *float64 `json:"loss,omitempty"` // share of the packets of the last five seconds; absent: too few
+	QueueMS float64  `json:"queue_ms"`       // how much longer the last probe took than the fastest of the last minute
+	Life    string   `json:"life"`           // whether data get through: "lives", "dead" or "unknown"
+}
+
 // Path is one way to a correspondent.
 type Path struct {
 	Link   string   `json:"link"`
@@ -184,7 +209,14 @@ type Event struct {
 	Bytes        int           `json:"bytes,omitempty"`        // of the probe's packet, of "full"
 	Relabelled   bool          `json:"relabelled,omitempty"`   // the answer had another flow label than the probe
 	Encapsulated bool          `json:"encapsulated,omitempty"` // the acknowledgement came in UDP
+	Lost         *LostPackets  `json:"lost,omitempty"`         // on the path, around the time when data left it
 	Omitted      int           `json:"omitted,omitempty"`      // how many like it, just before it, the history left out
+}
+
+// LostPackets are packets that a path has lost: by reports of the peer.
+type LostPackets struct {
+	Sent     uint64 `json:"sent"`     // by this host
+	Received uint64 `json:"received"` // that it should have
 }
 
 // Refresh reports whether the event may be one of a refresh of locators, which recurs while

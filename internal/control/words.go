@@ -58,6 +58,7 @@ const (
 	KindPathAnswered       = "path-answered"
 	KindPathNarrowed       = "path-narrowed"
 	KindRefused            = "refused"
+	KindPacketsLost        = "packets-lost"
 	// KindLost stands for the events that a reader missed.
 	KindLost = "lost"
 )
@@ -69,7 +70,7 @@ func KindNames() []string {
 		KindUpdateFailed, KindUpdateReceived, "session-started", KindSessionEstablished, KindSessionFellBack,
 		"session-ended", "session-replaced", "peer-moved", "peer-dead", "peer-alive", KindRefused, "mode-changed",
 		KindPathAnswered, "encapsulation-changed", "spread-changed", KindPathNarrowed, "session-named",
-		"handoff-returned", KindUpdateSeen, KindLost,
+		"handoff-returned", "path-avoided", "path-answers", KindPacketsLost, KindUpdateSeen, KindLost,
 	}
 }
 

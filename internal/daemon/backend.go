@@ -115,7 +115,7 @@ func (d *Daemon) unstarted() (list []control.RoleStatus) {
 
 // failure is the status of a role that does not run.
 func (d *Daemon) failure(m *member) control.RoleStatus {
-	own := control.RoleStatus{Name: m.name, State: control.RoleFailed, Do: d.remedy(m)}
+	own := control.RoleStatus{Name: m.name, State: control.RoleFailed, Do: d.remedy(m.name, m.failed())}
 	if err := m.failed(); err != nil {
 		own.Error = err.Error()
 	}
@@ -192,6 +192,9 @@ func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 	next, err := d.load(d.opts.ConfigFile)
 	if err != nil {
 		return out, control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed")
+	}
+	if absent := config.AbsentCgroups(d.opts.ConfigFile, next, config.IsCgroup); len(absent) > 0 {
+		return out, control.Errorf(control.CodeInvalid, "%w", absent).WithHint("nothing was changed")
 	}
 	d.reloading.Lock()
 	defer d.reloading.Unlock()

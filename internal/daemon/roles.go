@@ -9,12 +9,13 @@ import (
 	"roam/internal/config"
 	"roam/internal/control"
 	"roam/internal/role"
+	"roam/internal/role/border"
 	"roam/internal/role/ilnphost"
 	"roam/internal/role/observer"
 )
 
 // kinds are the roles that a daemon can have, in the order of config.Roles.
-var kinds = []role.Kind{ilnphost.Kind, observer.Kind}
+var kinds = []role.Kind{ilnphost.Kind, observer.Kind, border.Kind}
 
 // member is one role of this daemon.
 type member struct {
@@ -65,7 +66,7 @@ func (d *Daemon) startRoles(ctx context.Context) error {
 	}
 	for _, m := range d.roles {
 		if m.err != nil {
-			d.opts.Log.Error("a role cannot start; the others run", "role", m.name, "err", m.err, "do", d.remedy(m))
+			d.opts.Log.Error("a role cannot start; the others run", "role", m.name, "err", m.err, "do", d.remedy(m.name, m.err))
 		}
 	}
 	return nil
@@ -119,12 +120,12 @@ func (d *Daemon) endedEarly(m *member, err error, others int) error {
 	if err == nil {
 		err = errEnded
 	}
+	if others > 0 { // before anyone is shown that it has failed, and looks for the reason
+		d.opts.Log.Error("a role has ended; the others run", "role", m.name, "err", err, "do", d.remedy(m.name, err))
+	}
 	m.mu.Lock()
 	m.err = err
 	m.mu.Unlock()
-	if others > 0 {
-		d.opts.Log.Error("a role has ended; the others run", "role", m.name, "err", err, "do", d.remedy(m))
-	}
 	return err
 }
 
@@ -148,14 +149,15 @@ func (d *Daemon) absent() error {
 
 // unavailable is the error of what a role answers that does not run.
 func (d *Daemon) unavailable(m *member) error {
-	return control.Errorf(control.CodeUnavailable, "%s: %w", control.FailedRole(m.name), m.failed()).
-		WithHint("%s", d.remedy(m))
+	err := m.failed()
+	return control.Errorf(control.CodeUnavailable, "%s: %w", control.FailedRole(m.name), err).
+		WithHint("%s", d.remedy(m.name, err))
 }
 
-// remedy says what to do about a role that does not run.
-func (d *Daemon) remedy(m *member) string {
-	out := fmt.Sprintf("restart roamd, or take %q out of role.run (%s)", m.name, d.place())
-	if hint := control.Hint(m.failed()); hint != "" {
+// remedy says what to do about a role that does not run, for a reason.
+func (d *Daemon) remedy(role string, err error) string {
+	out := fmt.Sprintf("restart roamd, or take %q out of role.run (%s)", role, d.place())
+	if hint := control.Hint(err); hint != "" {
 		out = hint + "; then " + out
 	}
 	return out

@@ -16,6 +16,7 @@ import (
 // changes: with it a successor finds the filter that it replaces.
 var Places = map[string]int{
 	"observer": -16, // counts packets as they are on the wire
+	"border":   -8,  // rewrites the locators of a site
 	flatSet:    0,   // translates between the wire and session addresses
 }
 

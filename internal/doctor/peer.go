@@ -94,7 +94,9 @@ func lookPlain(e *examination, f Facts) {
 	case why == control.WhyNoILNP || why == control.WhyRemembered && !echoed:
 		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
 	case echoed || why == control.WhyNoNonce:
-		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 and do not move", p.Word, echoTime(p.Probed.Echo))
+		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and "+
+			"says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 "+
+			"and do not move", p.Word, echoTime(p.Probed.Echo))
 	default:
 		e.add(Fault, "session", "see that it is up and still has these addresses (`roam` on it), and that a firewall lets "+
 			"echo requests pass", "%s does not answer at all, with a nonce or without", p.Word)

@@ -5,14 +5,17 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"roam/internal/hostnet"
 )
 
 // SessionRoute is a route into the session prefix.
 type SessionRoute struct {
-	Dst   netip.Prefix
-	Dev   string
-	Table string // "main" or "local" by name, others by number
-	Local bool   // to an address of this host
+	Dst    netip.Prefix
+	Dev    string
+	Table  string // "main" or "local" by name, others by number
+	Local  bool   // to an address of this host
+	Direct bool   // Roam's own, through an uplink
 }
 
 // sessionRoutes reads the output of `ip -j -6 route show table all root PREFIX`. It ignores
@@ -23,6 +26,7 @@ func sessionRoutes(text string) []SessionRoute {
 		Dst   string `json:"dst"`
 		Dev   string `json:"dev"`
 		Table string `json:"table"`
+		Via   string `json:"gateway"`
 	}
 	if json.Unmarshal([]byte(text), &rs) != nil {
 		return nil
@@ -39,7 +43,8 @@ func sessionRoutes(text string) []SessionRoute {
 		if r.Table == "" {
 			r.Table = "main"
 		}
-		out = append(out, SessionRoute{Dst: dst, Dev: r.Dev, Table: r.Table, Local: r.Type == "local"})
+		out = append(out, SessionRoute{Dst: dst, Dev: r.Dev, Table: r.Table, Local: r.Type == "local",
+			Direct: r.Via == hostnet.DirectGateway.String()})
 	}
 	return out
 }
@@ -68,7 +73,7 @@ func lookSession(e *examination, f Facts) {
 	}
 	for _, r := range f.SessionRoutes {
 		switch {
-		case r.Dev == device || strings.HasPrefix(r.Dev, device) && r.Local:
+		case r.Direct, r.Dev == device || strings.HasPrefix(r.Dev, device) && r.Local:
 		case r.Local:
 			e.add(Warning, "device", "look for what gave it that address: a router or DHCPv6 server that advertises the prefix "+
 				"does no good",

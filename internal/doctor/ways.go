@@ -117,7 +117,9 @@ func lookUpdates(e *examination, p *PeerFacts) {
 	whole := slices.ContainsFunc(p.Probed.Paths, func(f control.ProbedPath) bool { return f.Answered })
 	switch {
 	case last == control.KindUpdateFailed:
-		e.add(Fault, "updates", "let ICMPv6 type 156, or UDP port ilnp.udp_port, pass on the way and at both ends: docs/firewall.md", "%s does not acknowledge Locator Updates, and answers probes: something drops ICMPv6 type 156", p.Word)
+		e.add(Fault, "updates",
+			"let ICMPv6 type 156, or UDP port ilnp.udp_port, pass on the way and at both ends: docs/firewall.md",
+			"%s does not acknowledge Locator Updates, and answers probes: something drops ICMPv6 type 156", p.Word)
 	case encap && whole:
 		e.add(Warning, "updates", "let ICMPv6 type 156 pass on the way and at both ends: docs/firewall.md; or leave it so",
 			"the last Locator Update was acknowledged in UDP only, and echoes pass: something drops ICMPv6 type 156; each "+

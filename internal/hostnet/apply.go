@@ -16,6 +16,7 @@ const (
 	ownerPrefix   = "host/"
 	ownerDevices  = ownerPrefix + "devices"  // the session device and the segmentation device
 	ownerSession  = ownerPrefix + "session"  // the session address and its route
+	ownerDirect   = ownerPrefix + "direct"   // the route of session addresses through an uplink
 	ownerLocators = ownerPrefix + "locators" // prefix:NID on each uplink
 	ownerRouters  = ownerPrefix + "routers"  // that advertisements are taken where the host forwards
 )

@@ -218,7 +218,7 @@ func routeOf(x desired.Route) *netlink.Route {
 	x = x.Normal()
 	r := &netlink.Route{
 		Family: unix.AF_INET6, LinkIndex: x.Link, Protocol: unix.RTPROT_STATIC, Type: unix.RTN_UNICAST,
-		Dst: network(x.Dst), Table: x.Table, Priority: x.Metric,
+		Dst: network(x.Dst), Table: x.Table, Priority: x.Metric, MTU: x.MTU,
 	}
 	if x.Unreachable {
 		r.Type = unix.RTN_UNREACHABLE
@@ -245,7 +245,7 @@ func (k *kernel) findRoute(x desired.Route) (desired.Item, error) {
 		if r.Priority != x.Metric || prefixOf(r.Dst) != x.Dst {
 			continue
 		}
-		found := desired.Route{Dst: x.Dst, Link: r.LinkIndex, Table: x.Table, Metric: x.Metric}
+		found := desired.Route{Dst: x.Dst, Link: r.LinkIndex, Table: x.Table, Metric: x.Metric, MTU: r.MTU}
 		found.Gateway, _ = netip.AddrFromSlice(r.Gw)
 		found.Source, _ = netip.AddrFromSlice(r.Src)
 		if r.Type == unix.RTN_UNREACHABLE {

@@ -94,6 +94,12 @@ type Host struct {
 	// process.
 	candidates map[int]string
 
+	// direct is the link that was asked for as the way of session packets, redirected says
+	// that it is another one, directly is what stands for it.
+	direct     atomic.Int64
+	redirected chan struct{}
+	directly   desired.State
+
 	mu     sync.Mutex // guards what follows
 	shown  Snapshot
 	device Device
@@ -122,7 +128,7 @@ func Open(cfg Config) (*Host, error) {
 		tries: map[roam.LinkLocator]*attempt{}, regained: map[roam.LinkLocator]time.Time{},
 		unresolved: map[int]time.Time{}, drains: map[int]waiting{}, flaps: map[int][]time.Time{},
 		told: map[int]bool{}, acted: map[int]bool{}, heard: map[int]bool{},
-		events: make(chan Event), done: make(chan struct{}), surveys: make(chan survey),
+		events: make(chan Event), done: make(chan struct{}), surveys: make(chan survey), redirected: make(chan struct{}, 1),
 	}
 	if h.option == 0 {
 		h.option = 8
@@ -170,8 +176,9 @@ func (h *Host) Start(known ...roam.LinkID) error {
 	for _, l := range known {
 		h.picture.uplinks[int(l)], h.acted[int(l)] = Uplink{Link: l}, true
 	}
-	// Takes back what a process that died in between has left changed for a moment.
-	if err := joined(h.setLocators()); err != nil {
+	// Takes back what a process that died in between has left changed for a moment, and its
+	// direct route.
+	if err := errors.Join(joined(h.setLocators()), h.endDirect()); err != nil {
 		return fmt.Errorf("start watch: %w", err)
 	}
 	t, err := h.kernel.resync(nil, time.Now())
@@ -216,22 +223,27 @@ func (h *Host) Device() Device {
 // FlushPMTU forgets what path MTU discovery learned for one session address,
 // since its path is another one now.
 func (h *Host) FlushPMTU(dst netip.Addr) error {
-	return h.kernel.flushPMTU(h.Device().Index, dst)
+	err := h.kernel.flushPMTU(h.Device().Index, dst)
+	if link := int(h.direct.Load()); link != 0 {
+		err = errors.Join(err, h.kernel.flushPMTU(link, dst))
+	}
+	return err
 }
 
 // Close ends the watch and leaves the host as it is: addresses, device and
-// journal stay for a successor, or for Restore.
-func (h *Host) Close() error {
+// journal stay for a successor, or for Restore. The direct route goes.
+func (h *Host) Close() (err error) {
 	h.once.Do(func() {
 		close(h.done)
 		h.watch.Close()
 		if h.stopped != nil {
 			<-h.stopped
+			err = h.endDirect()
 		}
 		if h.policies != nil {
 			h.policies.close()
 		}
 		h.kernel.close()
 	})
-	return nil
+	return err
 }

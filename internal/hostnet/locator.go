@@ -62,6 +62,7 @@ func (h *Host) settle(now time.Time) time.Time {
 	wake = sooner(wake, h.drainLinks(before, now))
 	h.announceNew(before, h.picture)
 	h.publishPolicy(false) // before the Locators that it may obstruct
+	h.leaveDirect()
 	h.pending = append(h.pending, diff(before, h.picture, now)...)
 	h.tellLinks(before)
 	h.tellCandidates()

@@ -51,7 +51,7 @@ func (t *table) sessionRouteOf(b []byte) (sessionRoute, bool) {
 func (t *table) intruders(device int) map[string]string {
 	found := map[string]string{}
 	for _, r := range t.sessionRoutes {
-		if name := t.links[r.link].name; r.link != device {
+		if name := t.links[r.link].name; r.link != device && r.gateway != DirectGateway {
 			found[fmt.Sprint(r)] = fmt.Sprintf("another program, or a router, leads %s to %q (table %d), which is the prefix of session addresses: "+
 				"sessions are not affected, as Roam's route goes before it", r.dst, name, r.table)
 		}

@@ -192,6 +192,9 @@ func (h *Host) run(batches <-chan batch) {
 	for {
 		var out chan Event
 		var next Event
+		if len(h.pending) == 0 {
+			h.fitDirect() // what was to be told first is
+		}
 		if len(h.pending) > 0 {
 			out, next = h.events, h.pending[0]
 		}
@@ -213,6 +216,8 @@ func (h *Host) run(batches <-chan batch) {
 		case s := <-h.surveys:
 			h.survey = s
 			h.publishPolicy(true)
+			continue
+		case <-h.redirected:
 			continue
 		case <-timer.C:
 			// An expired route may have been prolonged, which is not announced.

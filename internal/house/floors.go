@@ -12,7 +12,7 @@ import (
 var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist", "observer"}
 
 // shared are parts of cores that know no protocol.
-var shared = []string{"sched", "multipath"}
+var shared = []string{"sched", "multipath", "flowrule"}
 
 // coreless are packages that serve any core, and so import none.
 var coreless = []string{
@@ -113,7 +113,7 @@ func mayImport(f *GoFile, to string) bool {
 // doors names the only packages that may import a module; the word "tests"
 // stands for every test file.
 var doors = map[string][]string{
-	"github.com/cilium/ebpf":          {"internal/dataplane", "lab/cc"},
+	"github.com/cilium/ebpf":          {"internal/dataplane", "lab/cc", "lab/workload/frames"},
 	"github.com/vishvananda/netlink":  {"internal/hostnet", "lab/topo"},
 	"github.com/vishvananda/netns":    {"internal/hostnet", "lab/topo"},
 	"github.com/miekg/dns":            {"internal/dnsio"},

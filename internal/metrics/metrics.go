@@ -30,6 +30,7 @@ type Snapshot struct {
 	Dead          uint64            // sessions without a working path
 	Locators      []Locator
 	Uplinks       []Uplink
+	Paths         []Paths
 	Handoffs      map[string]uint64 // completed, by trigger
 	HandoffTime   *Histogram        // from the change of the locator set to the last acknowledgement
 	UpdateRTT     *Histogram        // from a Locator Update to its acknowledgement
@@ -52,6 +53,15 @@ type Locator struct {
 type Uplink struct {
 	Link                                   string
 	RxPackets, RxBytes, TxPackets, TxBytes uint64
+}
+
+// Paths is what is known of all paths of sessions over one link together. Rates are bytes of
+// data a second, as far as peers report them.
+type Paths struct {
+	Link                             string
+	InUse, Avoided, Left             int
+	RTT, Least                       float64 // seconds; 0: unknown
+	OutRate, InRate, OutLoss, InLoss float64
 }
 
 // Counter is one counter with its stable name.
@@ -107,6 +117,7 @@ func Write(w io.Writer, s Snapshot) error {
 	}
 	p.mode(s.Mode)
 	p.uplinks(s.Uplinks)
+	p.paths(s.Paths)
 	p.byLabel("roam_handoffs_total", "counter", "Handoffs of this host that ended, by what triggered them.", "trigger",
 		s.Handoffs)
 	p.histogram("roam_handoff_seconds", "From the change of the active set to the last acknowledgement.", s.HandoffTime)
@@ -155,6 +166,42 @@ func (p *page) uplinks(list []Uplink) {
 			p.sample(f.name, float64(f.rx(u)), "link", u.Link, "direction", "in")
 			p.sample(f.name, float64(f.tx(u)), "link", u.Link, "direction", "out")
 		}
+	}
+}
+
+// paths writes what is known of the paths over each link: a host may have ten thousand of them.
+func (p *page) paths(list []Paths) {
+	p.family("roam_paths", "gauge", "Paths of sessions over a link, by whether they are in use.")
+	for _, l := range list {
+		p.sample("roam_paths", float64(l.InUse), "link", l.Link, "state", "in use")
+		p.sample("roam_paths", float64(l.Avoided), "link", l.Link, "state", "avoided")
+		p.sample("roam_paths", float64(l.Left), "link", l.Link, "state", "left")
+	}
+	for _, f := range []struct {
+		name, help string
+		value      func(Paths) float64
+	}{
+		{"roam_path_rtt_seconds", "Mean of the last round trips of the paths in use over a link.",
+			func(l Paths) float64 { return l.RTT }},
+		{"roam_path_least_rtt_seconds", "Least round trip of a path in use over a link, of the last minutes.",
+			func(l Paths) float64 { return l.Least }},
+	} {
+		p.family(f.name, "gauge", f.help)
+		for _, l := range list {
+			if v := f.value(l); v > 0 {
+				p.sample(f.name, v, "link", l.Link)
+			}
+		}
+	}
+	p.family("roam_path_bytes_per_second", "gauge", "Data that arrive by paths over a link, as peers report them.")
+	for _, l := range list {
+		p.sample("roam_path_bytes_per_second", l.InRate, "link", l.Link, "direction", "in")
+		p.sample("roam_path_bytes_per_second", l.OutRate, "link", l.Link, "direction", "out")
+	}
+	p.family("roam_path_loss_ratio", "gauge", "Share of the data on paths over a link that is lost, as peers report it.")
+	for _, l := range list {
+		p.sample("roam_path_loss_ratio", l.InLoss, "link", l.Link, "direction", "in")
+		p.sample("roam_path_loss_ratio", l.OutLoss, "link", l.Link, "direction", "out")
 	}
 }
 

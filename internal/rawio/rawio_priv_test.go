@@ -104,6 +104,19 @@ func TestSendLeavesByTheNamedLink(t *testing.T) {
 			}
 		}
 		testutil.Eventually(t, soon, func() bool { return containing(heard[up](), payload) == burst }, "all packets "+payload)
+		var train [][]byte
+		for k := range burst {
+			train = append(train, whole(net.ParseIP(src), dst, fmt.Sprintf("train %s %02d.", up, k)))
+		}
+		if err := s.SendTrain(link, train); err != nil {
+			t.Fatal(err)
+		}
+		passed := func() bool { return containing(heard[up](), "train "+up) == burst }
+		testutil.Eventually(t, soon, passed, "a train through "+up)
+		astray := whole(net.ParseIP(src), net.ParseIP("2001:db8:ffff::a"), "astray")
+		if err := s.SendTrain(link, append(train, astray)); !errors.Is(err, ErrPacket) {
+			t.Errorf("a train to two nodes was sent: %v", err)
+		}
 		for other, read := range heard {
 			if n := containing(read(), payload); other != up && n != 0 {
 				t.Errorf("%d packets %s left by %s", n, payload, other)

@@ -1,12 +1,24 @@
 package ilnphost
 
 import (
+	"cmp"
 	"slices"
 
 	"roam"
 	"roam/ilnp"
+	"roam/multipath"
 	"roam/wire/xlate/decide"
 )
+
+// asDaemon completes a configuration as the daemon does: paths are judged one by one.
+func asDaemon(cfg ilnp.Config) ilnp.Config {
+	cfg.UDPPort = udpPort
+	if cfg.Liveness == nil {
+		cfg.Liveness = func(string) multipath.Level { return multipath.Normal }
+		cfg.Silence = cmp.Or(cfg.Silence, multipath.Normal.Timing().Silence)
+	}
+	return cfg
+}
 
 // convert converts an entry of the core to one of the data plane, as the daemon does.
 func (p *plane) convert(e ilnp.Entry) *decide.Session {
@@ -117,6 +129,7 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 	for flag, is := range map[decide.Flags]bool{
 		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap,
 		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow || len(e.Long) > 0,
+		decide.Counted: e.Counted,
 	} {
 		if is {
 			f |= flag

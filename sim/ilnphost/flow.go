@@ -120,6 +120,10 @@ func (f *Flow) came(d Datagram, now time.Time, by roam.L64) {
 
 // deliver delivers a datagram to its application.
 func (h *Node) deliver(key ilnp.SessionKey, d Datagram) {
+	if d.segment != nil && d.segment.arrives != nil {
+		d.segment.arrives()
+		return
+	}
 	if d.segment != nil {
 		h.takeSegment(key, d.segment)
 		return

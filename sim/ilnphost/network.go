@@ -215,6 +215,6 @@ func (at *attachment) set(a Access) {
 	at.access = a
 	at.wire.Set(sim.Both, a.params())
 	out := a.params()
-	out.Rate = at.rate
+	out.Rate, out.Queue = at.rate, at.queue
 	at.wire.Set(sim.Forward, out)
 }

@@ -35,6 +35,7 @@ type attachment struct {
 	until   time.Time // end of the lifetime that was advertised last; zero: never
 	order   int       // the newest attachment has the highest
 	rate    int       // bytes a second that the host can send there; 0: unlimited
+	queue   int       // bytes that wait for that; 0: unlimited
 }
 
 // Node is a host: a core, a data plane and links.
@@ -73,8 +74,9 @@ const (
 // AddNode adds a host with a core of this configuration; its Rand derives from the network's
 // seed.
 func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
-	cfg.UDPPort = udpPort
+	cfg = asDaemon(cfg)
 	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
+	node.cfg.PathCounts = node.pathCounts
 	n.add(node)
 	node.boot()
 	n.After(n.Counting, node.tick)
@@ -405,9 +407,11 @@ func (h *Node) transmit(t ilnp.Transmit) {
 	if !h.net.Brief {
 		h.net.Note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
 	}
-	h.put(t.Link, Packet{
-		Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated,
-	})
+	c := Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated}
+	h.put(t.Link, c)
+	for _, b := range t.Behind {
+		h.transmit(ilnp.Transmit{Link: t.Link, Packet: b})
+	}
 }
 
 // put sends a packet on a link.
@@ -469,28 +473,4 @@ func control(p ilnpwire.Packet) string {
 		name += fmt.Sprintf(" %v/%d", e.L64, e.Preference)
 	}
 	return name
-}
-
-// readHeard reports to the core when each peer was last heard, before its locators change.
-func (h *Node) readHeard() {
-	keys := h.core.Unacquainted()
-	h.core.HandleHeard(slices.DeleteFunc(h.plane.activity(), func(a ilnp.Activity) bool {
-		return !slices.Contains(keys, a.Key)
-	}))
-}
-
-// tick reports the counts of the data plane to the core.
-func (h *Node) tick() {
-	if as := h.plane.activity(); len(as) > 0 {
-		h.core.HandleActivity(h.net.Now(), as)
-		h.Settle()
-	}
-	h.net.After(h.net.Counting, h.tick)
-}
-
-// observe reports an observation of the data plane to the core.
-func (h *Node) observe(o ilnp.Observation) {
-	h.net.Note(h.name, "sees %v", o.Trigger)
-	h.core.HandleObservation(h.net.Now(), o)
-	h.Settle()
 }

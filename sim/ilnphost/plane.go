@@ -9,6 +9,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/multipath"
 	"roam/sim"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -58,17 +59,19 @@ func ns(t time.Time) uint64 {
 	return uint64(t.Sub(sim.Start) + planeEpoch)
 }
 
-func timeOf(ns uint64) time.Time {
-	if ns == 0 {
+// timeOf returns the time of a tick, of the first 52 days.
+func timeOf(tick uint32) time.Time {
+	if tick == 0 {
 		return time.Time{}
 	}
-	return sim.Start.Add(time.Duration(ns) - planeEpoch)
+	return sim.Start.Add(time.Duration(tick)<<20 - planeEpoch)
 }
 
 func newPlane(h *Node) plane {
 	s := decide.NewState()
 	s.Host.SessionPrefix, s.Host.ProbeID, s.Host.EncapPort = roam.DefaultSessionPrefix, h.cfg.ProbeID, udpPort
 	s.Host.NonceLen, s.Host.AcceptAny, s.Host.Collisions = max(h.cfg.NonceLength, 4), h.cfg.Accept == ilnp.Any, true
+	s.Host.SilenceAfter = uint64(cmp.Or(h.cfg.Silence, 2*time.Second))
 	copy(s.Host.NIDs[:], h.cfg.NIDs)
 	s.Host.Secret[0] = h.net.Rand().Uint64()
 	return plane{
@@ -346,10 +349,18 @@ func (p *plane) activity() []ilnp.Activity {
 		as = append(as, ilnp.Activity{
 			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx),
 			LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
-			WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
+			WithNonce: l.WithNonce, WithoutNonce: boolCount(l.Bare), Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
+			AsksCounts: asks && l.AskedCounts,
 		})
 	}
 	return as
+}
+
+func boolCount(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // sorted returns the entries in the order of keys. In the order of the map, runs of one seed
@@ -363,4 +374,23 @@ func (p *plane) sorted() []*entry {
 		return cmp.Or(cmp.Compare(a.Key.Remote, b.Key.Remote), cmp.Compare(a.Key.Local, b.Key.Local))
 	})
 	return es
+}
+
+// pathCounts returns what was counted along a path of a session.
+func (h *Node) pathCounts(k ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts, bool) {
+	p := &h.plane
+	e := p.entries[k]
+	if e == nil {
+		return ilnp.PathCounts{}, false
+	}
+	key := decide.PathKey{
+		Near: roam.ILV{L64: path.Local.L64, NID: e.LocalNID}, Far: roam.ILV{L64: path.Remote, NID: e.RemoteNID},
+	}
+	c := p.state.PathCounts[key]
+	if c == nil {
+		return ilnp.PathCounts{}, false
+	}
+	return ilnp.PathCounts{
+		Epoch: c.Epoch, Sent: multipath.Traffic(c.Sent), Received: multipath.Traffic(c.Received),
+	}, true
 }

@@ -7,6 +7,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/multipath"
 )
 
 // Bounds of settling: from the last loss of state, and the calm after it. Where
@@ -30,12 +31,14 @@ type meeting struct {
 
 func newMeeting(t *testing.T, seed uint64) *meeting {
 	m := &meeting{Network: New(seed)}
+	m.Acquainted = true
 	r := m.Rand()
 	m.lossy = r.IntN(3) == 0
 	for i := range m.ends {
 		h := m.AddNode(string(rune('a'+i)), ilnp.Config{
 			NIDs: []roam.NID{mobileNID + roam.NID(i)}, Mode: ilnp.Mode(r.IntN(3)), Accept: ilnp.Any,
-			NonceLength: uint8(4 + 8*r.IntN(2)),
+			NonceLength: uint8(4 + 8*r.IntN(2)), Silence: multipath.Normal.Timing().Silence,
+			Liveness: func(string) multipath.Level { return multipath.Normal },
 		})
 		for link := range roam.LinkID(1 + r.IntN(2)) {
 			m.connect(h, link+1)

@@ -1,11 +1,13 @@
 package ilnphost
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"roam"
 	"roam/ilnp"
+	"roam/multipath"
 )
 
 func TestFallbackOnParameterProblem(t *testing.T) {
@@ -208,5 +210,41 @@ func TestIdleSessionEnds(t *testing.T) {
 	}
 	if len(w.mobile.plane.entries) != 0 {
 		t.Error("data plane still has the entry")
+	}
+}
+
+// TestReserveOfUnrecordedPeer: a host without a record at its peer holds a locator in reserve,
+// from which its rules may have flows leave as soon as the peer has acknowledged it. What bears
+// no nonce counts only from where such a host was validated, so it is asked there at once.
+func TestReserveOfUnrecordedPeer(t *testing.T) {
+	n := New(1)
+	n.Acquainted = true
+	cfg := func(nid roam.NID) ilnp.Config {
+		return ilnp.Config{
+			NIDs: []roam.NID{nid}, Mode: ilnp.Soft, Accept: ilnp.Any,
+			Liveness: func(string) multipath.Level { return multipath.Normal },
+		}
+	}
+	w := &world{Network: n, mobile: n.AddNode("mobile", cfg(mobileNID)), server: n.AddNode("server", cfg(serverNID))}
+	w.mobile.Up(1, netA, near, roam.Infinite)
+	w.server.Up(1, netS, near, roam.Infinite)
+	w.mobile.Know(w.server, netS)
+	w.mobile.Up(2, netB, near, roam.Infinite) // soft uses the newest, and holds the one before in reserve
+	w.mobile.Flow(w.server, time.Millisecond, true)
+	listed := func() (reserve ilnp.RemoteState, is bool) {
+		for _, p := range w.server.Core().Peers(n.Now()) {
+			i := slices.IndexFunc(p.Locators, func(r ilnp.RemoteState) bool { return r.L64 == netA })
+			if len(p.Locators) == 2 && i >= 0 {
+				return p.Locators[i], true
+			}
+		}
+		return reserve, false
+	}
+	if !w.RunUntil(time.Second, func() bool { _, is := listed(); return is }) {
+		t.Fatalf("the peer has no update with both locators: %+v", w.server.Core().Peers(n.Now()))
+	}
+	w.Run(2 * pathRTT)
+	if r, _ := listed(); !r.Validated {
+		t.Errorf("two round trips after the update that lists it: %+v", r)
 	}
 }

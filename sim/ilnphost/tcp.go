@@ -52,6 +52,7 @@ type segment struct {
 	syn      bool
 	again    bool // retransmitted after an RTO
 	resync   *ilnpwire.Resync
+	arrives  func() // a segment of a bulk transfer; its other fields say nothing
 }
 
 // opens reports whether this segment makes a firewall track the connection.

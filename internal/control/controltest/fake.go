@@ -9,6 +9,7 @@ package controltest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type Fake struct {
 	CounterList  []control.Counter
 	EventList    []control.Event
 	ProbeValue   control.Probed
+	FlowList     []control.Flow
 	RoleList     []control.RoleReport
 	PeerList     []control.KnownPeer
 	ReloadValue  control.Reloaded
@@ -98,6 +100,11 @@ func (f *Fake) History(context.Context) ([]control.Event, error) { return f.Even
 // Probe notes "probe NID" and returns ProbeValue.
 func (f *Fake) Probe(_ context.Context, peer roam.NID) (control.Probed, error) {
 	return f.ProbeValue, f.note("probe " + peer.String())
+}
+
+// Flows notes "flows NID PORT" and returns FlowList.
+func (f *Fake) Flows(_ context.Context, q control.FlowRequest) ([]control.Flow, error) {
+	return f.FlowList, f.note(fmt.Sprintf("flows %v %d", q.Peer, q.Port))
 }
 
 // Subscribe returns what is published on Hub.

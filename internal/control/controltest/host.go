@@ -26,8 +26,33 @@ func status() control.Status {
 
 func locators() []control.Locator {
 	return []control.Locator{
-		{Link: "wlan0", LinkIndex: 2, L64: 0x2001_0db8_0001_0001, State: "active", PreferredS: ptr(1500), Since: Now.Add(-2 * time.Minute)},
-		{Link: "wwan0", LinkIndex: 3, L64: 0x2001_0db8_0002_0001, State: "valid", Disabled: true, Since: Now.Add(-3 * time.Hour)},
+		{
+			Link: "wlan0", LinkIndex: 2, L64: 0x2001_0db8_0001_0001, State: "active",
+			PreferredS: ptr(1500), Since: Now.Add(-2 * time.Minute), Preference: 10,
+		},
+		{
+			Link: "wwan0", LinkIndex: 3, L64: 0x2001_0db8_0002_0001, State: "valid", Disabled: true,
+			Since: Now.Add(-3 * time.Hour), Preference: 20,
+		},
+	}
+}
+
+// views is what is known of two paths in use, and of one that is avoided.
+func views(path, other control.Path) []control.PathView {
+	avoided := path
+	avoided.Link, avoided.Local = "wwan0", 0x2001_0db8_0002_0001
+	return []control.PathView{
+		{
+			Path: path, InUse: true, Why: "in use", Share: 0.8, RTTMS: 24.31, LeastRTTMS: 20.1,
+			Out: &control.PathDirection{SentBPS: 81e6, RateBPS: 80.4e6, MostBPS: 93e6, Loss: ptr(0.0061), QueueMS: 4.2, Life: "lives"},
+			In:  &control.PathDirection{SentBPS: 1.21e6, RateBPS: 1.21e6, MostBPS: 2e6, Loss: ptr(0), Life: "lives"},
+		},
+		{
+			Path: other, InUse: true, Why: "in use, too long for TCP", Share: 0.2, RTTMS: 68.4, LeastRTTMS: 68.4,
+			Out: &control.PathDirection{SentBPS: 640, RateBPS: 640, MostBPS: 640, Life: "unknown"},
+			In:  &control.PathDirection{Life: "unknown"},
+		},
+		{Path: avoided, Why: "avoided: no answers", RTTMS: 41.5, LeastRTTMS: 40.2},
 	}
 }
 
@@ -43,7 +68,8 @@ func sessions() []control.Session {
 				{L64: 0x2001_0db8_00ff_0001, Preference: 10, LifetimeS: ptr(3600), State: "active", Validated: true},
 				{L64: 0x2001_0db8_00ff_0002, Preference: 10, State: "valid"},
 			},
-			Paths: []control.SessionPath{{Path: path, RTTMS: 20.1, Share: 0.8}, {Path: other, RTTMS: 68.4, Share: 0.2, Long: true}}, InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
+			Paths: []control.SessionPath{{Path: path, RTTMS: 20.1, Share: 0.8}, {Path: other, RTTMS: 68.4, Share: 0.2, Long: true}},
+			Views: views(path, other), InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
 			Checksum: "ipv6", ChecksumICMP: "ipv6", UpdateForm: "rfc6743", OptionOn: "first", Encapsulation: "options", Spread: "length",
 			LastMove: Now.Add(-42 * time.Second), LastMoveMS: 20.8,
 			TxPackets: 1000, TxBytes: 1_400_000, RxPackets: 2000, RxBytes: 2_800_000_000,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unsafe"
 
 	"roam"
 	"roam/ilnp"
@@ -30,9 +29,9 @@ type sentOn struct {
 
 // advance takes a reading: the path whose counter grew the most since the last
 // one is in use. The counters wrap, a difference does not.
-func (s sentOn) advance(l bpfSessionLive) sentOn {
-	if s.birth != l.Birth || s.seq != l.PathSeq {
-		s = sentOn{birth: l.Birth, seq: l.PathSeq, latest: -1, path: s.path}
+func (s sentOn) advance(l bpfSessionDetails) sentOn {
+	if s.birth != l.Birth || s.seq != l.Seq {
+		s = sentOn{birth: l.Birth, seq: l.Seq, latest: -1, path: s.path}
 	}
 	most := uint32(0)
 	for i, n := range l.PathBytes {
@@ -44,11 +43,29 @@ func (s sentOn) advance(l bpfSessionLive) sentOn {
 	return s
 }
 
+// counted is how much traffic a session had when it was last looked at.
+type counted struct {
+	birth                                  uint32
+	txPackets, txBytes, rxPackets, rxBytes uint64
+}
+
+// atLeast takes a reading. What a program moves at this moment is missing there, and the
+// counters of a session never go down.
+func (c counted) atLeast(l seen) counted {
+	if c.birth != l.Birth {
+		c = counted{birth: l.Birth}
+	}
+	c.txPackets, c.txBytes = max(c.txPackets, l.TxPackets), max(c.txBytes, l.TxBytes)
+	c.rxPackets, c.rxBytes = max(c.rxPackets, l.RxPackets), max(c.rxBytes, l.RxBytes)
+	return c
+}
+
 // Activity reads what was seen of every session.
 func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error) {
 	if err := p.ticks.check(time.Now()); err != nil {
 		return nil, nil, err
 	}
+	now := dataplane.Monotonic(time.Now())
 	acts := make([]ilnp.Activity, 0, len(p.known))
 	traffic := make(map[ilnp.SessionKey]Traffic, len(p.known))
 	for k, row := range p.known {
@@ -57,12 +74,21 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error)
 			return nil, nil, fmt.Errorf("read activity of session: %w", err)
 		}
 		if l.Birth != row.Birth {
-			l = bpfSessionLive{} // nothing seen yet
+			l = seen{} // nothing yet
 		}
-		acts = append(acts, ilnp.Activity{Key: k, LastRx: dataplane.Instant(l.LastRx), LastTx: dataplane.Instant(l.LastTx), LastNonceRx: dataplane.Instant(l.LastNonceRx),
-			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, Asks: l.Asks != 0, AsksPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0})
+		acts = append(acts, ilnp.Activity{
+			Key: k, LastRx: momentOf(l.lastRx, now), LastTx: momentOf(l.lastTx, now), LastNonceRx: momentOf(l.LastNonceRx, now),
+			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: uint32(l.Bare),
+			Asks: l.Asks != 0, AsksPerFlow: bpfAsked(l.Asks)&bpfAskedASKED_PER_FLOW != 0,
+			AsksCounts: bpfAsked(l.Asks)&bpfAskedASKED_COUNTS != 0,
+		})
+		t := p.counted[k].atLeast(l)
+		if p.counted == nil {
+			p.counted = make(map[ilnp.SessionKey]counted)
+		}
+		p.counted[k] = t
 		traffic[k] = Traffic{
-			TxPackets: l.TxPackets, TxBytes: l.TxBytes, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
+			TxPackets: t.txPackets, TxBytes: t.txBytes, RxPackets: t.rxPackets, RxBytes: t.rxBytes,
 			Path: p.inUse(k, row, l),
 		}
 	}
@@ -71,6 +97,7 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error)
 
 // LastHeard reads when the correspondents of sessions were last heard.
 func (p *Plane) LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error) {
+	now := dataplane.Monotonic(time.Now())
 	acts := make([]ilnp.Activity, 0, len(keys))
 	for _, k := range keys {
 		row, there := p.known[k]
@@ -82,29 +109,16 @@ func (p *Plane) LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error) {
 			return nil, fmt.Errorf("read when a session last received: %w", err)
 		}
 		if l.Birth == row.Birth {
-			acts = append(acts, ilnp.Activity{Key: k, LastRx: dataplane.Instant(l.LastRx)})
+			acts = append(acts, ilnp.Activity{Key: k, LastRx: momentOf(l.lastRx, now)})
 		}
 	}
 	return acts, nil
 }
 
-// live reads what was seen in a slot, out of the memory of the map itself: a
-// system call for each of many sessions would hold the daemon up.
-func (p *Plane) live(slot uint32) (l bpfSessionLive, err error) {
-	if p.lives == nil {
-		if p.lives, err = p.objs.SessionLives.Memory(); err != nil {
-			return l, err
-		}
-	}
-	const size = int(unsafe.Sizeof(l))
-	_, err = p.lives.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&l)), size), int64(slot)*int64(size))
-	return l, err
-}
-
 // inUse returns the path that the session's last packets took, as long as the
 // entry still has it.
-func (p *Plane) inUse(k ilnp.SessionKey, row bpfSessionEntry, l bpfSessionLive) ilnp.Path {
-	s := p.sent[k].advance(l)
+func (p *Plane) inUse(k ilnp.SessionKey, row bpfSessionEntry, l seen) ilnp.Path {
+	s := p.sent[k].advance(l.bpfSessionDetails)
 	paths := p.pathsOf(row)
 	if len(paths) == 1 && l.TxPackets > 0 {
 		return paths[0] // of a single path nothing is counted

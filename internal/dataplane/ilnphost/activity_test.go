@@ -16,17 +16,17 @@ func TestPathInUse(t *testing.T) {
 	row.Remote[0] = half(0x2001_0db8_00ff_0001)
 	row.Paths[0], row.Paths[1] = 0<<4, 1<<4
 	key := ilnp.SessionKey{Local: 1, Remote: 2}
-	live := func(seq uint32, bytes ...uint32) bpfSessionLive {
-		l := bpfSessionLive{Birth: 1, PathSeq: seq}
+	live := func(seq uint32, bytes ...uint32) (l seen) {
+		l.Birth, l.Seq = 1, seq
 		copy(l.PathBytes[:], bytes)
 		return l
 	}
 	for _, step := range []struct {
 		name string
-		live bpfSessionLive
+		live seen
 		want roam.LinkLocator // zero: none
 	}{
-		{"nothing was sent", bpfSessionLive{}, roam.LinkLocator{}},
+		{"nothing was sent", seen{}, roam.LinkLocator{}},
 		{"sent on the second", live(7, 0, 100), mobile},
 		{"more on the first since", live(7, 90, 150), wifi},
 		{"idle since", live(7, 90, 150), wifi},

@@ -68,7 +68,10 @@ func TestAllowanceOfWhatOnlyThePeerNamed(t *testing.T) {
 	p := namedByPeer(unvalidated(2, else2))
 	p.Grace = time.Hour
 	r.upsert(p)
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.RateLast, l.RateSince = 20*1048, dataplane.Monotonic(time.Now()) })
+	r.setLive(p.Key, func(l *noted) {
+		l.RateLast, l.LastTx = 20*1048,
+			ticks(time.Duration(dataplane.Monotonic(time.Now())))
+	})
 	if got := r.spread(30, 1000); got[else2] != 0 {
 		t.Errorf("spread %v at the rate before, to where nothing came from", got)
 	}
@@ -154,8 +157,8 @@ func TestAllowanceWithoutAValidatedLocator(t *testing.T) {
 	p := unvalidated(2, else2)
 	p.Grace = time.Hour
 	r.upsert(p)
-	r.setLive(p.Key, func(l *bpfSessionLive) {
-		l.RateLast, l.RateSince, l.RateNow = 20*1048, dataplane.Monotonic(time.Now())-uint64(20*time.Millisecond), 0
+	r.setLive(p.Key, func(l *noted) {
+		l.RateLast, l.LastTx, l.Tx = 20*1048, ticks(time.Duration(dataplane.Monotonic(time.Now()))), 0
 	})
 	if got := r.spread(30, 1000); got[else2] < 20 || got[0] == 0 {
 		t.Errorf("spread %v at the rate before", got)

@@ -27,11 +27,11 @@ func (p *Plane) AttachSegmentation(far roam.LinkID) error {
 	return nil
 }
 
-// AttachUplink puts the inbound program on the ingress of an uplink, and the
-// guard against leaks on its egress. hasMAC says whether frames carry an
-// Ethernet header. It may be called again for the same link.
+// AttachUplink puts the inbound program on the ingress of an uplink, and on its egress
+// the outbound program, or, where frames carry no Ethernet header (hasMAC), a guard against
+// leaks. It may be called again for the same link.
 func (p *Plane) AttachUplink(uplink roam.LinkID, hasMAC bool) error {
-	in, out := p.objs.IlnpUplinkIngress, p.objs.IlnpUplinkEgress
+	in, out := p.objs.IlnpUplinkIngress, p.objs.IlnpSessionEgress
 	if !hasMAC {
 		if err := p.loadRaw(); err != nil {
 			return fmt.Errorf("attach to link %d, which has no MAC header: %w", uplink, err)

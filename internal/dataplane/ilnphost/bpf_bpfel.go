@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 23
+	bpfAbiNumberABI bpfAbiNumber = 26
 )
 
 type bpfAddr struct {
@@ -46,11 +46,18 @@ type bpfAsked uint32
 const (
 	bpfAskedASKED          bpfAsked = 1
 	bpfAskedASKED_PER_FLOW bpfAsked = 2
+	bpfAskedASKED_COUNTS   bpfAsked = 4
 )
 
 type bpfBucket struct {
 	_     structs.HostLayout
 	Entry [8]uint64
+}
+
+type bpfCgroupKey struct {
+	_   structs.HostLayout
+	Id  uint64
+	Set uint64
 }
 
 type bpfCollisionKey struct {
@@ -134,6 +141,8 @@ const (
 	bpfEntryFlagsENTRY_PLAIN_FLOWS  bpfEntryFlags = 8192
 	bpfEntryFlagsENTRY_ICMP_RFC6741 bpfEntryFlags = 16384
 	bpfEntryFlagsENTRY_UNRECORDED   bpfEntryFlags = 32768
+	bpfEntryFlagsENTRY_COUNTED      bpfEntryFlags = 65536
+	bpfEntryFlagsENTRY_RULED        bpfEntryFlags = 131072
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 
@@ -189,6 +198,45 @@ type bpfFlowKey struct {
 	Ports [8]uint8
 }
 
+type bpfFlowPolicy uint32
+
+const (
+	bpfFlowPolicyFLOW_ADAPTIVE  bpfFlowPolicy = 0
+	bpfFlowPolicyFLOW_EQUAL     bpfFlowPolicy = 1
+	bpfFlowPolicyFLOW_WEIGHTED  bpfFlowPolicy = 2
+	bpfFlowPolicyFLOW_FAILOVER  bpfFlowPolicy = 3
+	bpfFlowPolicyFLOW_BY_FLOW   bpfFlowPolicy = 4
+	bpfFlowPolicyFLOW_LOW_DELAY bpfFlowPolicy = 5
+)
+
+type bpfFlowRule struct {
+	_     structs.HostLayout
+	Dscp  uint64
+	Ports [4]struct {
+		_     structs.HostLayout
+		First uint16
+		Last  uint16
+	}
+	OwnPorts [4]struct {
+		_     structs.HostLayout
+		First uint16
+		Last  uint16
+	}
+	Cost   [16]uint32
+	Flags  bpfFlowRuleFlags
+	Policy bpfFlowPolicy
+	Proto  uint8
+	Pad    [7]uint8
+}
+
+type bpfFlowRuleFlags uint32
+
+const (
+	bpfFlowRuleFlagsFLOW_RULE_PORTS     bpfFlowRuleFlags = 1
+	bpfFlowRuleFlagsFLOW_RULE_OWN_PORTS bpfFlowRuleFlags = 2
+	bpfFlowRuleFlagsFLOW_RULE_CGROUP    bpfFlowRuleFlags = 4
+)
+
 type bpfHalf struct {
 	_ structs.HostLayout
 	B [8]uint8
@@ -205,6 +253,8 @@ type bpfHost struct {
 	NonceLen      uint8
 	Pad           uint8
 	Segdev        uint32
+	Device        uint32
+	SegdevEnd     uint32
 	IndexKey      [2]uint64
 	Reals         [8]bpfAddr
 }
@@ -235,6 +285,22 @@ type bpfPacketEvent struct {
 	_    structs.HostLayout
 	E    bpfEvent
 	Data [2048]uint8
+}
+
+type bpfPathCounts struct {
+	_         structs.HostLayout
+	Epoch     uint32
+	Pad       uint32
+	RxPackets uint64
+	RxBytes   uint64
+	TxPackets uint64
+	TxBytes   uint64
+}
+
+type bpfPathKey struct {
+	_    structs.HostLayout
+	Near bpfAddr
+	Far  bpfAddr
 }
 
 type bpfPendingPeer struct {
@@ -296,11 +362,53 @@ const (
 	bpfRuleFoundRULE_OTHER     bpfRuleFound = 4
 )
 
+type bpfRuleTurns struct {
+	_     structs.HostLayout
+	Spent [16]uint64
+	Floor uint64
+	Next  uint32
+	Pad   uint32
+}
+
 type bpfServedKey struct {
 	_     structs.HostLayout
 	Alias bpfHalf
 	Port  uint16
 	Pad   [6]uint8
+}
+
+type bpfSessionDetails struct {
+	_            structs.HostLayout
+	Birth        uint32
+	Seq          uint32
+	TxPackets    uint64
+	TxBytes      uint64
+	RxPackets    uint64
+	RxBytes      uint64
+	Hint         bpfHalf
+	NonceAt      bpfHalf
+	Learned      bpfNonce
+	PathBytes    [16]uint32
+	RateLast     uint32
+	LastNonceRx  uint32
+	ToldUntil    uint32
+	UpdatesUntil uint32
+	WithNonce    uint32
+	SilenceTold  uint32
+	Returned     uint32
+	StallTold    uint32
+	QueueTold    uint32
+	SoughtSince  uint32
+	CopySent     uint32
+	CopyPorts    [2]uint16
+	CopyOpen     uint8
+	CopyAnswers  uint8
+	Bare         uint8
+	LifeTold     uint8
+	Rule         uint8
+	Cuts         uint8
+	Retried      uint8
+	Asks         uint8
 }
 
 type bpfSessionEntry struct {
@@ -329,6 +437,10 @@ type bpfSessionEntry struct {
 	N_reserve   uint8
 	Given       uint8
 	Costs       uint64
+	Rules       uint32
+	Shortest    uint16
+	N_ruled     uint8
+	RulesAt     uint8
 }
 
 type bpfSessionKey struct {
@@ -339,45 +451,34 @@ type bpfSessionKey struct {
 
 type bpfSessionLive struct {
 	_            structs.HostLayout
-	Birth        uint32
-	PathSeq      uint32
-	HintSeq      uint32
-	LifeSeq      uint32
-	UnansweredTx uint64
-	LastTx       uint64
-	TxPackets    uint64
-	TxBytes      uint64
-	RateSince    uint64
-	RateLast     uint32
-	RateNow      uint32
-	LastRx       uint64
-	LastNonceRx  uint64
-	RxPackets    uint64
-	RxBytes      uint64
-	WithNonce    uint32
-	WithoutNonce uint32
-	SilenceTold  uint32
-	Returned     uint32
-	Hint         bpfHalf
-	Rule         uint8
-	Cuts         uint8
-	Retried      uint8
-	Pad          [1]uint8
-	Asks         bpfAsked
-	PathBytes    [16]uint32
-	Learned      bpfNonce
-	SoughtSince  uint32
-	CopySent     uint32
-	ToldUntil    uint64
-	StallTold    uint32
-	QueueTold    uint32
-	UpdatesUntil uint64
-	NonceAt      bpfHalf
-	CopyPorts    [2]uint16
-	CopyOpen     uint8
-	CopyAnswers  uint8
-	Pad2         [2]uint8
+	LocalNid     bpfHalf
+	RemoteNid    bpfHalf
+	Remote       bpfHalf
+	Settled      uint64
+	State        uint32
+	UnansweredTx uint32
+	LastTx       uint32
+	LastRx       uint32
+	Tx           uint64
+	Rx           uint64
 }
+
+type bpfSettledFlags uint32
+
+const (
+	bpfSettledFlagsSETTLED_WRITTEN      bpfSettledFlags = 1
+	bpfSettledFlagsSETTLED_OUT_UDP      bpfSettledFlags = 2
+	bpfSettledFlagsSETTLED_OUT_PATHS    bpfSettledFlags = 4
+	bpfSettledFlagsSETTLED_OUT_TCP      bpfSettledFlags = 8
+	bpfSettledFlagsSETTLED_IN           bpfSettledFlags = 16
+	bpfSettledFlagsSETTLED_IN_FIRST     bpfSettledFlags = 32
+	bpfSettledFlagsSETTLED_RFC6741      bpfSettledFlags = 64
+	bpfSettledFlagsSETTLED_REAL_SOCKETS bpfSettledFlags = 128
+	bpfSettledFlagsSETTLED_BY_ALIAS     bpfSettledFlags = 256
+	bpfSettledFlagsSETTLED_NAMED        bpfSettledFlags = 512
+	bpfSettledFlagsSETTLED_PREINSTALLED bpfSettledFlags = 1024
+	bpfSettledFlagsSETTLED_COUNTED      bpfSettledFlags = 2048
+)
 
 type bpfSocketMarks struct {
 	_      structs.HostLayout
@@ -386,6 +487,14 @@ type bpfSocketMarks struct {
 	Missed uint32
 	Pad    uint32
 	Mark   [65536]uint32
+}
+
+type bpfTurnsKey struct {
+	_     structs.HostLayout
+	Slot  uint32
+	Birth uint32
+	Rule  uint32
+	Pad   uint32
 }
 
 type bpfUplink struct {
@@ -423,11 +532,13 @@ const (
 	bpfMapAbi                 = "abi"
 	bpfMapAllowances          = "allowances"
 	bpfMapCounters            = "counters"
+	bpfMapFlowRules           = "flow_rules"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
 	bpfMapMoving              = "moving"
 	bpfMapNidCollisions       = "nid_collisions"
 	bpfMapObstructed          = "obstructed"
+	bpfMapPathCounts          = "path_counts"
 	bpfMapPendingPeers        = "pending_peers"
 	bpfMapPlaces              = "places"
 	bpfMapPlainFlows          = "plain_flows"
@@ -436,7 +547,10 @@ const (
 	bpfMapRealSockets         = "real_sockets"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
+	bpfMapRuleCgroups         = "rule_cgroups"
+	bpfMapRuleTurns           = "rule_turns"
 	bpfMapServed              = "served"
+	bpfMapSessionDetails      = "session_details"
 	bpfMapSessionIndex        = "session_index"
 	bpfMapSessionLives        = "session_lives"
 	bpfMapSessions            = "sessions"
@@ -450,7 +564,6 @@ const (
 	bpfProgIlnpRawlinkIngress = "ilnp_rawlink_ingress"
 	bpfProgIlnpSessionEgress  = "ilnp_session_egress"
 	bpfProgIlnpSessionSink    = "ilnp_session_sink"
-	bpfProgIlnpUplinkEgress   = "ilnp_uplink_egress"
 	bpfProgIlnpUplinkIngress  = "ilnp_uplink_ingress"
 	bpfVarCompact             = "compact"
 	bpfVarCsumFlags           = "csum_flags"
@@ -461,7 +574,9 @@ const (
 	bpfVarSummedAt            = "summed_at"
 	bpfVarSummedShift         = "summed_shift"
 	bpfVarTickNs              = "tick_ns"
+	bpfVarUnusedAsked         = "unused_asked"
 	bpfVarUnusedEvent         = "unused_event"
+	bpfVarUnusedSettledFlags  = "unused_settled_flags"
 )
 
 // loadBpf returns the embedded CollectionSpec for bpf.
@@ -510,7 +625,6 @@ type bpfProgramSpecs struct {
 	IlnpRawlinkIngress *ebpf.ProgramSpec `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.ProgramSpec `ebpf:"ilnp_session_egress"`
 	IlnpSessionSink    *ebpf.ProgramSpec `ebpf:"ilnp_session_sink"`
-	IlnpUplinkEgress   *ebpf.ProgramSpec `ebpf:"ilnp_uplink_egress"`
 	IlnpUplinkIngress  *ebpf.ProgramSpec `ebpf:"ilnp_uplink_ingress"`
 }
 
@@ -518,48 +632,55 @@ type bpfProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
-	Abi           *ebpf.MapSpec `ebpf:"abi"`
-	Allowances    *ebpf.MapSpec `ebpf:"allowances"`
-	Counters      *ebpf.MapSpec `ebpf:"counters"`
-	Hosts         *ebpf.MapSpec `ebpf:"hosts"`
-	KnownNids     *ebpf.MapSpec `ebpf:"known_nids"`
-	Moving        *ebpf.MapSpec `ebpf:"moving"`
-	NidCollisions *ebpf.MapSpec `ebpf:"nid_collisions"`
-	Obstructed    *ebpf.MapSpec `ebpf:"obstructed"`
-	PendingPeers  *ebpf.MapSpec `ebpf:"pending_peers"`
-	Places        *ebpf.MapSpec `ebpf:"places"`
-	PlainFlows    *ebpf.MapSpec `ebpf:"plain_flows"`
-	PlainNodes    *ebpf.MapSpec `ebpf:"plain_nodes"`
-	RateWindows   *ebpf.MapSpec `ebpf:"rate_windows"`
-	RealSockets   *ebpf.MapSpec `ebpf:"real_sockets"`
-	Refusals      *ebpf.MapSpec `ebpf:"refusals"`
-	Requests      *ebpf.MapSpec `ebpf:"requests"`
-	Served        *ebpf.MapSpec `ebpf:"served"`
-	SessionIndex  *ebpf.MapSpec `ebpf:"session_index"`
-	SessionLives  *ebpf.MapSpec `ebpf:"session_lives"`
-	Sessions      *ebpf.MapSpec `ebpf:"sessions"`
-	Sources       *ebpf.MapSpec `ebpf:"sources"`
-	TickZero      *ebpf.MapSpec `ebpf:"tick_zero"`
-	Unvalidated   *ebpf.MapSpec `ebpf:"unvalidated"`
-	UplinkLives   *ebpf.MapSpec `ebpf:"uplink_lives"`
-	Uplinks       *ebpf.MapSpec `ebpf:"uplinks"`
-	Urgent        *ebpf.MapSpec `ebpf:"urgent"`
+	Abi            *ebpf.MapSpec `ebpf:"abi"`
+	Allowances     *ebpf.MapSpec `ebpf:"allowances"`
+	Counters       *ebpf.MapSpec `ebpf:"counters"`
+	FlowRules      *ebpf.MapSpec `ebpf:"flow_rules"`
+	Hosts          *ebpf.MapSpec `ebpf:"hosts"`
+	KnownNids      *ebpf.MapSpec `ebpf:"known_nids"`
+	Moving         *ebpf.MapSpec `ebpf:"moving"`
+	NidCollisions  *ebpf.MapSpec `ebpf:"nid_collisions"`
+	Obstructed     *ebpf.MapSpec `ebpf:"obstructed"`
+	PathCounts     *ebpf.MapSpec `ebpf:"path_counts"`
+	PendingPeers   *ebpf.MapSpec `ebpf:"pending_peers"`
+	Places         *ebpf.MapSpec `ebpf:"places"`
+	PlainFlows     *ebpf.MapSpec `ebpf:"plain_flows"`
+	PlainNodes     *ebpf.MapSpec `ebpf:"plain_nodes"`
+	RateWindows    *ebpf.MapSpec `ebpf:"rate_windows"`
+	RealSockets    *ebpf.MapSpec `ebpf:"real_sockets"`
+	Refusals       *ebpf.MapSpec `ebpf:"refusals"`
+	Requests       *ebpf.MapSpec `ebpf:"requests"`
+	RuleCgroups    *ebpf.MapSpec `ebpf:"rule_cgroups"`
+	RuleTurns      *ebpf.MapSpec `ebpf:"rule_turns"`
+	Served         *ebpf.MapSpec `ebpf:"served"`
+	SessionDetails *ebpf.MapSpec `ebpf:"session_details"`
+	SessionIndex   *ebpf.MapSpec `ebpf:"session_index"`
+	SessionLives   *ebpf.MapSpec `ebpf:"session_lives"`
+	Sessions       *ebpf.MapSpec `ebpf:"sessions"`
+	Sources        *ebpf.MapSpec `ebpf:"sources"`
+	TickZero       *ebpf.MapSpec `ebpf:"tick_zero"`
+	Unvalidated    *ebpf.MapSpec `ebpf:"unvalidated"`
+	UplinkLives    *ebpf.MapSpec `ebpf:"uplink_lives"`
+	Uplinks        *ebpf.MapSpec `ebpf:"uplinks"`
+	Urgent         *ebpf.MapSpec `ebpf:"urgent"`
 }
 
 // bpfVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfVariableSpecs struct {
-	Compact      *ebpf.VariableSpec `ebpf:"compact"`
-	CsumFlags    *ebpf.VariableSpec `ebpf:"csum_flags"`
-	EncapPort    *ebpf.VariableSpec `ebpf:"encap_port"`
-	IndexMask    *ebpf.VariableSpec `ebpf:"index_mask"`
-	SilenceAfter *ebpf.VariableSpec `ebpf:"silence_after"`
-	SilenceAgain *ebpf.VariableSpec `ebpf:"silence_again"`
-	SummedAt     *ebpf.VariableSpec `ebpf:"summed_at"`
-	SummedShift  *ebpf.VariableSpec `ebpf:"summed_shift"`
-	TickNs       *ebpf.VariableSpec `ebpf:"tick_ns"`
-	UnusedEvent  *ebpf.VariableSpec `ebpf:"unused_event"`
+	Compact            *ebpf.VariableSpec `ebpf:"compact"`
+	CsumFlags          *ebpf.VariableSpec `ebpf:"csum_flags"`
+	EncapPort          *ebpf.VariableSpec `ebpf:"encap_port"`
+	IndexMask          *ebpf.VariableSpec `ebpf:"index_mask"`
+	SilenceAfter       *ebpf.VariableSpec `ebpf:"silence_after"`
+	SilenceAgain       *ebpf.VariableSpec `ebpf:"silence_again"`
+	SummedAt           *ebpf.VariableSpec `ebpf:"summed_at"`
+	SummedShift        *ebpf.VariableSpec `ebpf:"summed_shift"`
+	TickNs             *ebpf.VariableSpec `ebpf:"tick_ns"`
+	UnusedAsked        *ebpf.VariableSpec `ebpf:"unused_asked"`
+	UnusedEvent        *ebpf.VariableSpec `ebpf:"unused_event"`
+	UnusedSettledFlags *ebpf.VariableSpec `ebpf:"unused_settled_flags"`
 }
 
 // bpfObjects contains all objects after they have been loaded into the kernel.
@@ -582,32 +703,37 @@ func (o *bpfObjects) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
-	Abi           *ebpf.Map `ebpf:"abi"`
-	Allowances    *ebpf.Map `ebpf:"allowances"`
-	Counters      *ebpf.Map `ebpf:"counters"`
-	Hosts         *ebpf.Map `ebpf:"hosts"`
-	KnownNids     *ebpf.Map `ebpf:"known_nids"`
-	Moving        *ebpf.Map `ebpf:"moving"`
-	NidCollisions *ebpf.Map `ebpf:"nid_collisions"`
-	Obstructed    *ebpf.Map `ebpf:"obstructed"`
-	PendingPeers  *ebpf.Map `ebpf:"pending_peers"`
-	Places        *ebpf.Map `ebpf:"places"`
-	PlainFlows    *ebpf.Map `ebpf:"plain_flows"`
-	PlainNodes    *ebpf.Map `ebpf:"plain_nodes"`
-	RateWindows   *ebpf.Map `ebpf:"rate_windows"`
-	RealSockets   *ebpf.Map `ebpf:"real_sockets"`
-	Refusals      *ebpf.Map `ebpf:"refusals"`
-	Requests      *ebpf.Map `ebpf:"requests"`
-	Served        *ebpf.Map `ebpf:"served"`
-	SessionIndex  *ebpf.Map `ebpf:"session_index"`
-	SessionLives  *ebpf.Map `ebpf:"session_lives"`
-	Sessions      *ebpf.Map `ebpf:"sessions"`
-	Sources       *ebpf.Map `ebpf:"sources"`
-	TickZero      *ebpf.Map `ebpf:"tick_zero"`
-	Unvalidated   *ebpf.Map `ebpf:"unvalidated"`
-	UplinkLives   *ebpf.Map `ebpf:"uplink_lives"`
-	Uplinks       *ebpf.Map `ebpf:"uplinks"`
-	Urgent        *ebpf.Map `ebpf:"urgent"`
+	Abi            *ebpf.Map `ebpf:"abi"`
+	Allowances     *ebpf.Map `ebpf:"allowances"`
+	Counters       *ebpf.Map `ebpf:"counters"`
+	FlowRules      *ebpf.Map `ebpf:"flow_rules"`
+	Hosts          *ebpf.Map `ebpf:"hosts"`
+	KnownNids      *ebpf.Map `ebpf:"known_nids"`
+	Moving         *ebpf.Map `ebpf:"moving"`
+	NidCollisions  *ebpf.Map `ebpf:"nid_collisions"`
+	Obstructed     *ebpf.Map `ebpf:"obstructed"`
+	PathCounts     *ebpf.Map `ebpf:"path_counts"`
+	PendingPeers   *ebpf.Map `ebpf:"pending_peers"`
+	Places         *ebpf.Map `ebpf:"places"`
+	PlainFlows     *ebpf.Map `ebpf:"plain_flows"`
+	PlainNodes     *ebpf.Map `ebpf:"plain_nodes"`
+	RateWindows    *ebpf.Map `ebpf:"rate_windows"`
+	RealSockets    *ebpf.Map `ebpf:"real_sockets"`
+	Refusals       *ebpf.Map `ebpf:"refusals"`
+	Requests       *ebpf.Map `ebpf:"requests"`
+	RuleCgroups    *ebpf.Map `ebpf:"rule_cgroups"`
+	RuleTurns      *ebpf.Map `ebpf:"rule_turns"`
+	Served         *ebpf.Map `ebpf:"served"`
+	SessionDetails *ebpf.Map `ebpf:"session_details"`
+	SessionIndex   *ebpf.Map `ebpf:"session_index"`
+	SessionLives   *ebpf.Map `ebpf:"session_lives"`
+	Sessions       *ebpf.Map `ebpf:"sessions"`
+	Sources        *ebpf.Map `ebpf:"sources"`
+	TickZero       *ebpf.Map `ebpf:"tick_zero"`
+	Unvalidated    *ebpf.Map `ebpf:"unvalidated"`
+	UplinkLives    *ebpf.Map `ebpf:"uplink_lives"`
+	Uplinks        *ebpf.Map `ebpf:"uplinks"`
+	Urgent         *ebpf.Map `ebpf:"urgent"`
 }
 
 func (m *bpfMaps) Close() error {
@@ -615,11 +741,13 @@ func (m *bpfMaps) Close() error {
 		m.Abi,
 		m.Allowances,
 		m.Counters,
+		m.FlowRules,
 		m.Hosts,
 		m.KnownNids,
 		m.Moving,
 		m.NidCollisions,
 		m.Obstructed,
+		m.PathCounts,
 		m.PendingPeers,
 		m.Places,
 		m.PlainFlows,
@@ -628,7 +756,10 @@ func (m *bpfMaps) Close() error {
 		m.RealSockets,
 		m.Refusals,
 		m.Requests,
+		m.RuleCgroups,
+		m.RuleTurns,
 		m.Served,
+		m.SessionDetails,
 		m.SessionIndex,
 		m.SessionLives,
 		m.Sessions,
@@ -645,16 +776,18 @@ func (m *bpfMaps) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfVariables struct {
-	Compact      *ebpf.Variable `ebpf:"compact"`
-	CsumFlags    *ebpf.Variable `ebpf:"csum_flags"`
-	EncapPort    *ebpf.Variable `ebpf:"encap_port"`
-	IndexMask    *ebpf.Variable `ebpf:"index_mask"`
-	SilenceAfter *ebpf.Variable `ebpf:"silence_after"`
-	SilenceAgain *ebpf.Variable `ebpf:"silence_again"`
-	SummedAt     *ebpf.Variable `ebpf:"summed_at"`
-	SummedShift  *ebpf.Variable `ebpf:"summed_shift"`
-	TickNs       *ebpf.Variable `ebpf:"tick_ns"`
-	UnusedEvent  *ebpf.Variable `ebpf:"unused_event"`
+	Compact            *ebpf.Variable `ebpf:"compact"`
+	CsumFlags          *ebpf.Variable `ebpf:"csum_flags"`
+	EncapPort          *ebpf.Variable `ebpf:"encap_port"`
+	IndexMask          *ebpf.Variable `ebpf:"index_mask"`
+	SilenceAfter       *ebpf.Variable `ebpf:"silence_after"`
+	SilenceAgain       *ebpf.Variable `ebpf:"silence_again"`
+	SummedAt           *ebpf.Variable `ebpf:"summed_at"`
+	SummedShift        *ebpf.Variable `ebpf:"summed_shift"`
+	TickNs             *ebpf.Variable `ebpf:"tick_ns"`
+	UnusedAsked        *ebpf.Variable `ebpf:"unused_asked"`
+	UnusedEvent        *ebpf.Variable `ebpf:"unused_event"`
+	UnusedSettledFlags *ebpf.Variable `ebpf:"unused_settled_flags"`
 }
 
 // bpfPrograms contains all programs after they have been loaded into the kernel.
@@ -665,7 +798,6 @@ type bpfPrograms struct {
 	IlnpRawlinkIngress *ebpf.Program `ebpf:"ilnp_rawlink_ingress"`
 	IlnpSessionEgress  *ebpf.Program `ebpf:"ilnp_session_egress"`
 	IlnpSessionSink    *ebpf.Program `ebpf:"ilnp_session_sink"`
-	IlnpUplinkEgress   *ebpf.Program `ebpf:"ilnp_uplink_egress"`
 	IlnpUplinkIngress  *ebpf.Program `ebpf:"ilnp_uplink_ingress"`
 }
 
@@ -675,7 +807,6 @@ func (p *bpfPrograms) Close() error {
 		p.IlnpRawlinkIngress,
 		p.IlnpSessionEgress,
 		p.IlnpSessionSink,
-		p.IlnpUplinkEgress,
 		p.IlnpUplinkIngress,
 	)
 }

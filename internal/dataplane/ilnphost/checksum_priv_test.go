@@ -79,7 +79,7 @@ func (r *rig) completeOf(ipv6 bool, rule ilnp.ChecksumRule) {
 	p := entryFor(there)
 	p.Rule = rule
 	r.upsert(p)
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.UnansweredTx = 1 }) // so that echoes are forgotten
+	r.setLive(p.Key, func(l *noted) { l.UnansweredTx = 1 }) // so that echoes are forgotten
 	shared := options(r.t, ip6.TCP, tcp(flagACK, 9), ip6.Option{Type: 0x3e, Data: []byte{1, 2, 3}}, nonceOption(theirNonce.Value()...))
 	later := fragment(ip6.UDP, 9, false, udp(30))
 	src, dst := at(there, theirs), at(here, ours)

@@ -36,7 +36,7 @@ func (r *rig) copies(proto uint8, body []byte) uint64 {
 // later makes so much time pass for what goes under both rules.
 func (r *rig) later(ms uint32) {
 	r.t.Helper()
-	r.setLive(ilnp.SessionKey{Local: ours, Remote: theirs}, func(l *bpfSessionLive) {
+	r.setLive(ilnp.SessionKey{Local: ours, Remote: theirs}, func(l *noted) {
 		if l.SoughtSince != 0 {
 			l.SoughtSince -= ms
 		}

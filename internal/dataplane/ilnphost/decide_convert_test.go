@@ -25,7 +25,8 @@ func modelHost(h bpfHost) decide.Host {
 		Collisions: h.Flags&bpfHostFlagsHOST_NID_COLLISIONS != 0,
 		RealNIDs:   h.Flags&bpfHostFlagsHOST_REAL_NIDS != 0,
 		Obstructed: h.Flags&bpfHostFlagsHOST_OBSTRUCTED != 0,
-		ProbeID:    hostToNet16(h.ProbeId), NonceLen: h.NonceLen, Segdev: h.Segdev, EncapPort: encapPort,
+		ProbeID:    hostToNet16(h.ProbeId), NonceLen: h.NonceLen, Segdev: h.Segdev,
+		SegdevEnd: h.SegdevEnd, Device: h.Device, EncapPort: encapPort,
 		SilenceAfter: 2e9, SilenceAgain: 15e9,
 	}
 	for i, n := range h.Nids {
@@ -46,7 +47,7 @@ func modelUplink(u bpfUplink) decide.Uplink {
 	}
 }
 
-func modelSession(p bpfSessionEntry, l bpfSessionLive) *decide.Session {
+func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 	live := modelLive(l)
 	m := &decide.Session{
 		Flags: decide.Flags(p.Flags), Slot: p.Slot, Seq: p.Seq, Birth: p.Birth,
@@ -64,16 +65,18 @@ func modelSession(p bpfSessionEntry, l bpfSessionLive) *decide.Session {
 	return m
 }
 
-func modelLive(l bpfSessionLive) decide.Live {
+func modelLive(l noted) decide.Live {
+	const bytes = 1<<tallyPackets - 1
 	return decide.Live{
-		Birth: l.Birth, PathSeq: l.PathSeq, HintSeq: l.HintSeq, LifeSeq: l.LifeSeq,
-		UnansweredTx: l.UnansweredTx, LastTx: l.LastTx, TxPackets: l.TxPackets, TxBytes: l.TxBytes,
-		RateSince: l.RateSince, RateLast: l.RateLast, RateNow: l.RateNow,
-		LastRx: l.LastRx, LastNonceRx: l.LastNonceRx, RxPackets: l.RxPackets, RxBytes: l.RxBytes,
-		WithNonce: l.WithNonce, WithoutNonce: l.WithoutNonce, SilenceTold: l.SilenceTold, Returned: l.Returned,
+		Birth: l.Birth, Seq: l.Seq, LifeTold: l.LifeTold != 0, UnansweredTx: l.UnansweredTx, LastTx: l.LastTx,
+		TxPackets: l.TxPackets + l.Tx>>tallyPackets, TxBytes: l.TxBytes + l.Tx&bytes,
+		RxPackets: l.RxPackets + l.Rx>>tallyPackets, RxBytes: l.RxBytes + l.Rx&bytes,
+		RateLast: l.RateLast, RateNow: l.Tx & bytes, LastRx: l.LastRx, LastNonceRx: l.LastNonceRx,
+		WithNonce: l.WithNonce, Bare: l.Bare != 0, SilenceTold: l.SilenceTold, Returned: l.Returned,
 		Hint: l.Hint.l64(), Rule: decide.Found(l.Rule), Cuts: l.Cuts != 0, Retried: l.Retried != 0,
-		Asked: l.Asks&bpfAskedASKED != 0, AskedPerFlow: l.Asks&bpfAskedASKED_PER_FLOW != 0,
-		PathBytes: l.PathBytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
+		Asked: l.Asks&uint8(bpfAskedASKED) != 0, AskedPerFlow: l.Asks&uint8(bpfAskedASKED_PER_FLOW) != 0,
+		AskedCounts: l.Asks&uint8(bpfAskedASKED_COUNTS) != 0,
+		PathBytes:   l.PathBytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
 		ToldUntil: l.ToldUntil, UpdatesUntil: l.UpdatesUntil, StallTold: l.StallTold, QueueTold: l.QueueTold,
 		NonceAt: l.NonceAt.l64(), CopyPorts: [2]uint16{hostToNet16(l.CopyPorts[0]), hostToNet16(l.CopyPorts[1])},
 		CopyOpen: l.CopyOpen != 0, CopyAnswers: l.CopyAnswers,

@@ -100,6 +100,7 @@ func (g *gen) world(h bpfHost) *world {
 			}
 		}
 	}
+	g.counted(w)
 	for _, k := range pairs() {
 		if g.in(6) {
 			w.pending[k] = g.pendingPeer()
@@ -112,7 +113,25 @@ func (g *gen) world(h bpfHost) *world {
 		w.windows[i] = bpfRateWindow{Since: g.now - pick[uint64](g, 5, 150, 1000, 9000)*1e6, Last: pick[uint32](g, 0, 0, 0, 0, 50, 5000), Now: pick[uint32](g, 0, 0, 99, 1599, 1700)}
 	}
 	w.marks = g.marks()
+	for i, p := range w.sessions {
+		g.line(p, &w.lives[i])
+	}
 	return w
+}
+
+// counted draws what went along some paths.
+func (g *gen) counted(w *world) {
+	for _, l := range ownLocators {
+		for _, r := range remoteLocators[:3] {
+			if g.in(3) {
+				k := bpfPathKey{
+					Near: bpfAddr{L64: half(uint64(l)), Nid: half(uint64(ours))},
+					Far:  bpfAddr{L64: half(uint64(r)), Nid: half(uint64(theirs))},
+				}
+				w.counts[k] = bpfPathCounts{Epoch: 7, RxPackets: g.few(), RxBytes: g.Uint64(), TxPackets: g.few(), TxBytes: g.few()}
+			}
+		}
+	}
 }
 
 // marks draws where sockets may be, whatever sockets there are: those of the test were made
@@ -238,6 +257,7 @@ var flagOdds = []struct {
 	{bpfEntryFlagsENTRY_NONCE_ALWAYS, 4}, {bpfEntryFlagsENTRY_REAL_SOCKETS, 3}, {bpfEntryFlagsENTRY_ENCAP, 5},
 	{bpfEntryFlagsENTRY_PREINSTALLED, 4}, {bpfEntryFlagsENTRY_PER_FLOW, 4}, {bpfEntryFlagsENTRY_UNCONFIRMED, 6},
 	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5}, {bpfEntryFlagsENTRY_UNRECORDED, 4},
+	{bpfEntryFlagsENTRY_COUNTED, 3},
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {
@@ -285,24 +305,89 @@ func (g *gen) paths(p *bpfSessionEntry) {
 	}
 }
 
-func (g *gen) live(p bpfSessionEntry) bpfSessionLive {
-	if g.in(4) {
-		return bpfSessionLive{Birth: p.Birth}
+// agoTicks is ago in ticks.
+func (g *gen) agoTicks() uint32 { return uint32(g.ago() >> 20) }
+
+// tally draws packets and bytes as a line has them.
+func (g *gen) tally() uint64 { return g.few()<<tallyPackets | g.few() }
+
+// The state in a line, as bpf/ilnp/types.h has it.
+const (
+	statePastNonces = 1 << iota
+	stateHint
+	stateReturned
+	stateBare
+	stateRule
+)
+
+// stateOf is state_of of bpf/ilnp/live.h.
+func stateOf(p bpfSessionEntry, l noted, now uint64) uint32 {
+	state := uint32(editionOf(p)) << stateEdition
+	if l.Birth != p.Birth || l.bpfSessionDetails.Seq != p.Seq {
+		return state
 	}
-	seq := func() uint32 { return pick(g, p.Seq, p.Seq, p.Seq-1) }
+	for bit, set := range map[uint32]bool{
+		statePastNonces: now >= p.NonceUntil, stateHint: l.Hint != bpfHalf{}, stateReturned: l.Returned != 0,
+		stateBare: l.Bare != 0, stateRule: isRuleSettled(p, l),
+	} {
+		if set {
+			state |= bit
+		}
+	}
+	return state
+}
+
+// isRuleSettled is is_rule_settled of bpf/ilnp/live.h.
+func isRuleSettled(p bpfSessionEntry, l noted) bool {
+	guess := bpfRuleFoundRULE_IPV6
+	if p.Flags&bpfEntryFlagsENTRY_RFC6741 != 0 {
+		guess = bpfRuleFoundRULE_RFC6741
+	}
+	return p.Flags&bpfEntryFlagsENTRY_RULE_SOUGHT == 0 || l.Rule == uint8(guess) || l.Rule == 0 && l.Asks != 0
+}
+
+// line makes the line of a session what its entry and its details say, but for what may not
+// be there yet.
+func (g *gen) line(p bpfSessionEntry, l *noted) {
+	said := lineOf(p)
+	l.LocalNid, l.RemoteNid, l.Remote, l.Settled = said.LocalNid, said.RemoteNid, said.Remote, said.Settled
+	state := stateOf(p, *l, g.now)
+	const most = statePastNonces | stateBare | stateRule
+	l.State = state
+	if g.in(6) {
+		l.State = pick(g, 0, state&^statePastNonces, state&^stateBare, g.Uint32()|most)
+	}
+	if uint16(l.State>>stateEdition) == editionOf(p) && l.State&^state != 0 {
+		l.State = state
+	}
+	if g.in(25) {
+		l.Settled = 0
+	}
+}
+
+func (g *gen) live(p bpfSessionEntry) (l noted) {
+	l.Birth, l.bpfSessionDetails.Seq = p.Birth, p.Seq
+	if g.in(4) {
+		return l
+	}
 	ms := func() uint32 { return pick(g, 0, uint32(g.now/1e6)-pick[uint32](g, 5, 120, 500, 5000, 40000)) }
 	ticks := func() uint32 { return pick(g, 0, uint32(g.now>>20)-pick[uint32](g, 10, 1000, 4000, 20000)) }
-	l := bpfSessionLive{
-		Birth: pick(g, p.Birth, p.Birth, p.Birth, p.Birth+1), PathSeq: seq(), HintSeq: seq(), LifeSeq: seq(),
-		UnansweredTx: g.ago(), LastTx: g.ago(), TxPackets: g.few(), TxBytes: g.few(), RateSince: g.ago(),
-		RateLast: uint32(g.few()), RateNow: uint32(g.few()), LastRx: g.ago(), RxPackets: g.few(), RxBytes: g.few(),
+	l.bpfSessionLive = bpfSessionLive{
+		UnansweredTx: g.agoTicks(), LastTx: g.agoTicks(), Tx: g.tally(), LastRx: g.agoTicks(), Rx: g.tally(),
+	}
+	l.bpfSessionDetails = bpfSessionDetails{
+		Birth: pick(g, p.Birth, p.Birth, p.Birth, p.Birth+1), Seq: pick(g, p.Seq, p.Seq, p.Seq-1), LifeTold: uint8(g.IntN(2)),
+		TxPackets: g.few(), TxBytes: g.few(), RateLast: uint32(g.few()), RxPackets: g.few(), RxBytes: g.few(),
 		SilenceTold: ticks(), Returned: ticks(), Rule: pick[uint8](g, 0, 0, 1, 2), Cuts: uint8(g.IntN(2)),
-		SoughtSince: ms(), CopySent: ms(), ToldUntil: g.share(), UpdatesUntil: g.share(),
-		Asks: bpfAsked(pick(g, 0, 0, 1, 3)), CopyOpen: uint8(g.IntN(2)), CopyAnswers: uint8(g.IntN(2)),
+		SoughtSince: ms(), CopySent: ms(), ToldUntil: uint32(g.share() >> 16), UpdatesUntil: uint32(g.share() >> 16),
+		Asks: pick[uint8](g, 0, 0, 1, 3), CopyOpen: uint8(g.IntN(2)), CopyAnswers: uint8(g.IntN(2)),
 		CopyPorts: [2]uint16{hostToNet16(pick(g, remotePorts...)), hostToNet16(pick(g, ownPorts...))},
 	}
 	if p.Flags&bpfEntryFlagsENTRY_RULE_SOUGHT != 0 && g.in(2) { // a probe copy is on its way
 		l.Rule, l.CopyOpen, l.CopySent = 0, 1, uint32(g.now/1e6)-2
+	}
+	if g.in(12) { // as much as a line has room for without the next packet
+		l.Rx |= 1<<63 | 1<<(tallyPackets-1)
 	}
 	if g.in(2) {
 		l.Hint = half(uint64(pick(g, remoteLocators...)))
@@ -314,7 +399,7 @@ func (g *gen) live(p bpfSessionEntry) bpfSessionLive {
 		l.Learned = nonce(g.nonce())
 	}
 	if g.in(2) {
-		l.WithNonce, l.WithoutNonce = uint32(g.IntN(3)), uint32(g.IntN(3))
+		l.WithNonce, l.Bare = uint32(g.IntN(3)), uint8(g.IntN(2))
 	}
 	for i := range l.PathBytes {
 		l.PathBytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
@@ -366,21 +451,24 @@ func (g *gen) shot(w *world) shotAt {
 	}
 	switch {
 	case g.in(60):
-		return g.guarded()
+		return g.atUplink()
 	case g.in(3):
 		return g.outward(w)
 	}
 	return g.inward(w)
 }
 
-func (g *gen) guarded() shotAt {
+// atUplink draws a packet that leaves by an uplink, with none or one address of a session.
+func (g *gen) atUplink() shotAt {
 	src, dst := at(here, ours), at(there, theirs)
 	if g.in(2) {
 		src = session(ours)
 	} else if g.in(2) {
 		dst = session(theirs)
 	}
-	return shotOf(shotAt{guarded: true}, decide.NewPacket(packet(src, dst, ip6.UDP, udp(9)), uint32(loopback)))
+	k := decide.NewPacket(packet(src, dst, ip6.UDP, udp(9)), uint32(otherLink))
+	k.Arrived = pick(g, 0, uint32(otherLink), uint32(loopback)) // an answer of a program has arrived there
+	return shotOf(shotAt{outward: true}, k)
 }
 
 // shotOf frames a packet for the link that it is on.

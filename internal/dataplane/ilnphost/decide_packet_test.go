@@ -185,7 +185,7 @@ func (g *gen) stray(t *talk) {
 	}
 }
 
-// outward draws a packet that leaves by the session device.
+// outward draws a packet that leaves by the session device, or by an uplink.
 func (g *gen) outward(w *world) shotAt {
 	t := talk{src: session(pick(g, ours, ours, ours, ownNIDs[1])), dst: session(pick(g, slices.Concat(remoteNIDs, aliasNIDs)...))}
 	if n := len(w.sessions); n > 0 && !g.in(5) {
@@ -222,7 +222,7 @@ func (g *gen) outward(w *world) shotAt {
 	if g.in(40) {
 		t.dst.L64 = there
 	}
-	k := decide.NewPacket(g.assemble(t), uint32(loopback))
+	k := decide.NewPacket(g.assemble(t), uint32(pick(g, loopback, loopback, otherLink)))
 	switch g.IntN(20) {
 	case 0:
 		k.Arrived = uint32(loopback)
@@ -321,6 +321,9 @@ func (g *gen) message(t *talk, local ilnp.Nonce) []byte {
 	binary.BigEndian.PutUint16(b[4:], pick[uint16](g, 0x726d, 0x726d, 5))
 	switch g.IntN(9) {
 	case 0, 1, 2:
+		if g.in(3) {
+			b = g.reportProbe(t)
+		}
 		b[0] = 128
 	case 3, 4:
 		b[0] = 129
@@ -331,6 +334,23 @@ func (g *gen) message(t *talk, local ilnp.Nonce) []byte {
 		b[0] = pick[uint8](g, 0, 100, 130, 134, 137, 138, 143, 157, 200)
 	default:
 		return g.report(t, local)
+	}
+	return b
+}
+
+// reportProbe draws a probe that asks for a report, or nearly.
+func (g *gen) reportProbe(t *talk) []byte {
+	r := ilnpwire.Report{Counted: g.in(2), PerFlow: g.in(3)}
+	r.Epoch, r.Received.Packets = 77, 1<<40+5 // what a request may hold, and no answer returns
+	if r.Other = g.in(2); r.Other {
+		r.Near, r.Far = ownLocators[g.IntN(len(ownLocators))], remoteLocators[g.IntN(3)]
+	}
+	b := r.AppendRequest(make([]byte, 8), [16]byte{t.src.Addr().As16()[15], 1, 2, 3})
+	if g.in(4) {
+		b = r.AppendReply(make([]byte, 8), [16]byte{9})
+	}
+	if g.in(5) {
+		b[24+g.IntN(8)] ^= 1 << g.IntN(8)
 	}
 	return b
 }

@@ -179,12 +179,9 @@ func (r *decideRig) try(s shotAt, all *reached) (got result, want decide.Outcome
 
 // step has the model decide, as far as a test run of the kernel can follow.
 func step(s *decide.State, now uint64, at shotAt) (o decide.Outcome) {
-	switch {
-	case at.outward:
+	if at.outward {
 		o = s.Egress(now, at.packet)
-	case at.guarded:
-		o = s.UplinkEgress(now, at.packet)
-	default:
+	} else {
 		o = s.Ingress(now, at.packet)
 	}
 	// The kernel assigns sockets to packets of a link only.

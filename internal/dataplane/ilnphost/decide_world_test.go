@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 	"roam/wire/xlate/decide"
 )
 
@@ -23,7 +24,7 @@ type world struct {
 	host       bpfHost
 	uplinks    [decide.MaxUplinks]bpfUplink
 	sessions   []bpfSessionEntry // the index of each is its slot, and its place
-	lives      []bpfSessionLive
+	lives      []noted
 	known      map[bpfHalf]uint8
 	places     map[bpfAddr]uint8
 	sources    map[bpfAllowanceKey]uint8
@@ -35,6 +36,7 @@ type world struct {
 	flows      []bpfFlowKey // those that there were at first
 	windows    [decide.Rates]bpfRateWindow
 	allowances map[bpfAllowanceKey]bpfAllowance
+	counts     map[bpfPathKey]bpfPathCounts
 	marks      decide.Marks
 }
 
@@ -44,7 +46,8 @@ func newWorld() *world {
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
-		marks: decide.Marks{Of: map[uint16]uint32{}},
+		counts: map[bpfPathKey]bpfPathCounts{},
+		marks:  decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
 
@@ -83,6 +86,16 @@ func read[K comparable, V any](r *decideRig, m *ebpf.Map, rows map[K]V, extra []
 	}
 }
 
+// keysOf returns the keys of a map.
+func keysOf[K comparable, V any](m *ebpf.Map) (ks []K) {
+	var k K
+	var v V
+	for all := m.Iterate(); all.Next(&k, &v); {
+		ks = append(ks, k)
+	}
+	return ks
+}
+
 // decideRig runs a program and the model.
 type decideRig struct {
 	*rig
@@ -107,7 +120,7 @@ func (r *decideRig) install(w *world) {
 	}
 	for i, p := range w.sessions {
 		r.must(r.objs.Sessions.Put(uint32(i), &p))
-		r.must(r.objs.SessionLives.Put(uint32(i), &w.lives[i]))
+		r.note(uint32(i), w.lives[i])
 		r.enlist(p.Alias, i)
 		if p.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
 			r.enlist(nidsOf(p), i)
@@ -122,6 +135,7 @@ func (r *decideRig) install(w *world) {
 	put(r, r.objs.PlainNodes, w.plainNodes)
 	put(r, r.objs.PlainFlows, w.plainFlows)
 	put(r, r.objs.Allowances, w.allowances)
+	put(r, r.objs.PathCounts, w.counts)
 	for i, c := range w.windows {
 		r.must(r.objs.RateWindows.Put(uint32(i), &c))
 	}
@@ -153,6 +167,7 @@ func (r *decideRig) clearWorld(o *world) {
 	remove(r, r.objs.PlainNodes, o.plainNodes)
 	remove(r, r.objs.PlainFlows, o.plainFlows)
 	remove(r, r.objs.Allowances, o.allowances)
+	remove(r, r.objs.PathCounts, o.counts)
 	for i := range o.marks.Of {
 		r.marks.Mark[i] = 0
 	}
@@ -162,7 +177,7 @@ func (r *decideRig) clearWorld(o *world) {
 func (r *decideRig) reread() {
 	w := r.w
 	for i := range w.sessions {
-		r.must(r.objs.SessionLives.Lookup(uint32(i), &w.lives[i]))
+		w.lives[i] = r.notedAt(uint32(i))
 	}
 	pairs := pairs()
 	read(r, r.objs.PendingPeers, w.pending, pairs)
@@ -178,6 +193,7 @@ func (r *decideRig) reread() {
 		}
 	}
 	read(r, r.objs.Allowances, w.allowances, ks)
+	read(r, r.objs.PathCounts, w.counts, keysOf[bpfPathKey, bpfPathCounts](r.objs.PathCounts))
 	for i := range w.windows {
 		r.must(r.objs.RateWindows.Lookup(uint32(i), &w.windows[i]))
 	}
@@ -220,6 +236,13 @@ func (r *decideRig) model() *decide.State {
 	for k, v := range w.allowances {
 		s.Allowances[modelAllowanceKey(k)] = modelAllowance(v)
 	}
+	for k, v := range w.counts {
+		s.PathCounts[decide.PathKey{Near: k.Near.ilv(), Far: k.Far.ilv()}] = &decide.PathCounts{
+			Epoch:    v.Epoch,
+			Received: ilnpwire.Counts{Packets: v.RxPackets, Bytes: v.RxBytes},
+			Sent:     ilnpwire.Counts{Packets: v.TxPackets, Bytes: v.TxBytes},
+		}
+	}
 	for i, c := range w.windows {
 		s.Windows[i] = decide.Window{Since: c.Since, Last: c.Last, Now: c.Now}
 	}
@@ -228,9 +251,9 @@ func (r *decideRig) model() *decide.State {
 
 // shot is one packet and what a program is to be run on it.
 type shotAt struct {
-	outward, guarded bool // egress of the session device, or of an uplink; else ingress of one
-	packet           *decide.Packet
-	frame            []byte
+	outward bool // egress of the session device or of an uplink; else ingress of one
+	packet  *decide.Packet
+	frame   []byte
 }
 
 // result is what a program did.
@@ -253,11 +276,8 @@ func clock(id int32) uint64 {
 // fire runs the program.
 func (r *decideRig) fire(s shotAt) (got result) {
 	prog := r.objs.IlnpUplinkIngress
-	switch {
-	case s.outward:
+	if s.outward {
 		prog = r.objs.IlnpSessionEgress
-	case s.guarded:
-		prog = r.objs.IlnpUplinkEgress
 	}
 	k := s.packet
 	v, out := r.run(prog, s.frame, func(o *ebpf.RunOptions) { o.Context = contextOf(k) })
@@ -333,6 +353,11 @@ func disagrees(s shotAt, got result, want decide.Outcome, h *decide.Host) (wrong
 	if got.verdict == shot || got.verdict == consumed || len(wrong) > 0 {
 		return wrong
 	}
+	if want.Report != nil && len(got.out) >= len(s.packet.Bytes) {
+		report := *want.Report // the programs ask the kernel for a finer clock
+		report.Clock = binary.BigEndian.Uint32(got.out[len(s.packet.Bytes)-ilnpwire.ReportLen+28:])
+		want.Report = &report
+	}
 	nbytes, err := h.Rewrite(s.packet, &want)
 	if err != nil || leavesOverNIDs(s, want) {
 		return append(wrong, differentEnds(got.out, want)...)
@@ -400,6 +425,7 @@ func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
 	}
 	wrong = append(wrong, rowsBetween("pending", now.Pending, before.Pending, after.Pending)...)
 	wrong = append(wrong, rowsBetween("allowance", now.Allowances, before.Allowances, after.Allowances)...)
+	wrong = append(wrong, rowsBetween("counts", now.PathCounts, before.PathCounts, after.PathCounts)...)
 	for i := range now.Windows {
 		wrong = append(wrong, between("window", reflect.ValueOf(now.Windows[i]), reflect.ValueOf(before.Windows[i]), reflect.ValueOf(after.Windows[i]))...)
 	}

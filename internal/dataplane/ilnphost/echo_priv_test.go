@@ -29,17 +29,17 @@ func TestOldEchoesAreForgotten(t *testing.T) {
 	r.upsert(p)
 	r.wantEcho("before any silence", true)
 	r.send(ip6.UDP, udp(9))
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.UnansweredTx -= uint64(200 * time.Millisecond) })
+	r.setLive(p.Key, func(l *noted) { l.UnansweredTx -= ticks(200 * time.Millisecond) })
 	r.wantEcho("200 ms later", true)
 	r.send(ip6.UDP, udp(9))
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.UnansweredTx -= uint64(260 * time.Millisecond) })
+	r.setLive(p.Key, func(l *noted) { l.UnansweredTx -= ticks(260 * time.Millisecond) })
 	if v, _ := r.ingress(fromPeer(there, none, ip6.UDP, udp(9))); v != passOn {
 		t.Fatalf("verdict %d", v)
 	}
 	r.wantEcho("behind the first packet after 260 ms", false)
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.Returned -= ticks(4500 * time.Millisecond) })
+	r.setLive(p.Key, func(l *noted) { l.Returned -= ticks(4500 * time.Millisecond) })
 	r.wantEcho("4.5 s after that", false)
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.Returned -= ticks(time.Second) })
+	r.setLive(p.Key, func(l *noted) { l.Returned -= ticks(time.Second) })
 	r.wantEcho("5.5 s after it", true)
 }
 

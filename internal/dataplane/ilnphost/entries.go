@@ -18,6 +18,9 @@ func (p *Plane) adoptEntries() error {
 	if p.index, err = openIndex(p.objs.SessionIndex, key); err != nil {
 		return err
 	}
+	if p.lines, err = openLines(p.objs.SessionLives); err != nil {
+		return err
+	}
 	if p.pause, err = newPause(); err != nil {
 		return err
 	}
@@ -26,6 +29,7 @@ func (p *Plane) adoptEntries() error {
 	}
 	slots := int(p.objs.SessionLives.MaxEntries())
 	p.places.limit, p.places.enough, p.places.wait = p.objs.Sessions.MaxEntries(), sparePlaces(slots)/2, p.pause.wait
+	p.slots.limit, p.slots.enough, p.slots.wait = uint32(slots), sparePlaces(slots)/2, p.pause.wait
 	usedSlots, usedPlaces := make(map[uint32]bool), make(map[uint32]bool)
 	for i := range p.index.buckets {
 		b := &p.index.buckets[i]
@@ -47,6 +51,9 @@ func (p *Plane) adoptEntries() error {
 				continue
 			}
 			p.known[row.Alias.key()] = row
+			if !p.lines.isOf(row) {
+				p.lines.write(row)
+			}
 			usedSlots[row.Slot], usedPlaces[placeOf(entry)] = true, true
 		}
 	}
@@ -105,8 +112,10 @@ func (p *Plane) publish(row bpfSessionEntry) error {
 		return err
 	}
 	old := *entry
+	p.lines.shut(row.Slot) // an entry and the line of another one are never taken for one
 	atomic.StoreUint64(entry, entryOf(hash, place, row.Slot))
 	err = p.publishName(row, place)
+	p.lines.write(row)
 	if old != 0 {
 		p.places.leave(placeOf(old))
 	}
@@ -144,9 +153,13 @@ func (p *Plane) publishFlags(row bpfSessionEntry) bool {
 	if entry == nil {
 		return false
 	}
+	p.lines.shut(row.Slot)
 	flags := nbytes(&row)[:unsafe.Sizeof(row.Flags)] // the first field
-	_, err := p.rows.WriteAt(flags, int64(placeOf(*entry))*rowSize)
-	return err == nil
+	if _, err := p.rows.WriteAt(flags, int64(placeOf(*entry))*rowSize); err != nil {
+		return false // packets take the full path until the entry is written anew
+	}
+	p.lines.write(row)
+	return true
 }
 
 // withdraw takes a session out of the index.
@@ -157,6 +170,7 @@ func (p *Plane) withdraw(row bpfSessionEntry) {
 	}
 	old := *entry
 	atomic.StoreUint64(entry, 0)
+	p.lines.shut(row.Slot)
 	if byAlias(row) {
 		if name := p.index.find(p.index.hash(nidsOf(row)), row.Slot); name != nil {
 			atomic.StoreUint64(name, 0)
@@ -187,14 +201,15 @@ func (p *Plane) rowAt(place uint32) (row bpfSessionEntry, err error) {
 // closeEntries lets go of the index. A wait for programs ends first.
 func (p *Plane) closeEntries() error {
 	var errs []error
-	if p.places.over != nil {
-		errs = append(errs, p.places.collect(true))
-	}
+	errs = append(errs, p.places.collect(true), p.slots.collect(true))
 	if p.pause != nil {
 		errs = append(errs, p.pause.close())
 	}
 	if p.index != nil {
 		errs = append(errs, p.index.close())
+	}
+	if p.lines != nil {
+		errs = append(errs, p.lines.close())
 	}
 	return errors.Join(append(errs, p.marks.close())...)
 }

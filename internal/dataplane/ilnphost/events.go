@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/netip"
+	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -41,6 +42,7 @@ const (
 // Event is one report of the data plane.
 type Event struct {
 	Kind         EventKind
+	At           time.Time   // when the programs saw it
 	Link         roam.LinkID // where the packet was seen
 	Key          ilnp.SessionKey
 	Remote       roam.ILV // as on the wire; zero for packets on their way out
@@ -98,6 +100,7 @@ func decodeEvent(raw []byte) (Event, bool) {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e)), head), raw) // byte by byte what C wrote
 	ev := Event{
 		Kind:         EventKind(e.Kind),
+		At:           dataplane.Instant(e.At),
 		Link:         roam.LinkID(e.Ifindex),
 		Key:          e.Key.key(),
 		Remote:       e.Remote.ilv(),

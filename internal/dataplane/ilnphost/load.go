@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -47,9 +48,10 @@ func (p *Plane) spec() (*ebpf.CollectionSpec, error) {
 	for name, v := range map[string]any{
 		"csum_flags": p.csumFlags,
 		"summed_at":  p.summed.At, "summed_shift": p.summed.Shift,
-		"tick_ns":    uint64(dataplane.TickLength()),
-		"index_mask": buckets(sessions) - 1,
-		"encap_port": p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire
+		"tick_ns":       uint64(dataplane.TickLength()),
+		"silence_after": uint64(cmp.Or(p.opts.Silence, 2*time.Second)),
+		"index_mask":    buckets(sessions) - 1,
+		"encap_port":    p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, fmt.Errorf("set %s of eBPF programs: %w", name, err)

@@ -17,7 +17,7 @@ const mostVerified = 56_000
 func TestVerifiersWork(t *testing.T) {
 	r := newRig(t)
 	r.must(r.loadRaw())
-	for _, p := range []*ebpf.Program{r.objs.IlnpSessionEgress, r.objs.IlnpUplinkIngress, r.objs.IlnpUplinkEgress,
+	for _, p := range []*ebpf.Program{r.objs.IlnpSessionEgress, r.objs.IlnpUplinkIngress,
 		r.raw.IlnpRawlinkIngress, r.raw.IlnpRawlinkEgress} {
 		info, err := p.Info()
 		r.must(err)

@@ -112,6 +112,63 @@ func TestFrameToNextHop(t *testing.T) {
 	}
 }
 
+// A packet that the direct route has brought to the uplink of its path leaves there, as it
+// would have left by the session device. Others are redirected, as there.
+func TestDirectRoute(t *testing.T) {
+	r := newRig(t)
+	ip(t, "link add up1 index 2 type veth peer name peer1 index 3")
+	for _, l := range []string{"up1", "peer1"} {
+		ip(t, "link set "+l+" up")
+	}
+	atUplink := func(o *ebpf.RunOptions) { o.Context = skbContext{Ifindex: 2} }
+	first, second := hopUplink(), hopUplink()
+	first.Local.Link, second.Local.L64 = 2, here+1
+	r.must(r.SetUplinks([]UplinkEntry{first, second}))
+	for _, c := range []struct {
+		what    string
+		packet  []byte
+		on      func(*ebpf.RunOptions)
+		local   roam.LinkLocator
+		ago     time.Duration
+		verdict int
+	}{
+		{"a datagram", toPeer(ip6.UDP, udp(9)), atUplink, first.Local, lately, passOn},
+		{"a segment", toPeer(ip6.TCP, tcp(flagACK, 9)), atUplink, first.Local, lately, passOn},
+		{"a first segment, with a nonce", toPeer(ip6.TCP, tcp(flagSYN, 0)), atUplink, first.Local, lately, passOn},
+		{"one by the session device", toPeer(ip6.UDP, udp(9)), func(*ebpf.RunOptions) {}, first.Local, lately, redirect},
+		{"one along another uplink", toPeer(ip6.UDP, udp(9)), atUplink, second.Local, lately, redirect},
+		{"the kernel is to check the next hop", toPeer(ip6.UDP, udp(9)), atUplink, first.Local, time.Second, redirect},
+	} {
+		e := entryFor(there)
+		e.Paths = []ilnp.Path{{Local: c.local, Remote: there}}
+		r.upsert(e)
+		r.kernelWay(time.Second)
+		_, want := r.egress(c.packet)
+		r.kernelWay(c.ago)
+		v, out := r.run(r.objs.IlnpSessionEgress, frame(c.packet), c.on)
+		if v != c.verdict || !bytes.Equal(out[ethLen:], want) {
+			t.Errorf("%s: verdict %d, %s", c.what, v, difference(out[ethLen:], want))
+		}
+		if v == passOn && !bytes.Equal(out[:12], append(bytes.Clone(hopMAC), linkMAC...)) {
+			t.Errorf("%s: the frame starts with %x", c.what, out[:12])
+		}
+	}
+	got := r.counted(func() {
+		arrived := func(o *ebpf.RunOptions) { o.Context = skbContext{Ifindex: 2, Arrived: 2} }
+		if v, _ := r.run(r.objs.IlnpSessionEgress, frame(toPeer(ip6.UDP, udp(9))), arrived); v != shot {
+			t.Errorf("of another node: verdict %d", v)
+		}
+	})
+	r.wantCounts("of another node", got, counts{"drop_forwarded": 1})
+	r.must(r.SetUplinks(nil))
+	got = r.counted(func() {
+		if v, _ := r.run(r.objs.IlnpSessionEgress, frame(toPeer(ip6.UDP, udp(9))), atUplink); v != consumed {
+			t.Errorf("without a usable uplink: verdict %d", v)
+		}
+	})
+	r.wantCounts("without a usable uplink", got, counts{"drop_no_path": 1})
+}
+
 // One packet of an uplink takes the kernel's way every 100 ms, or the kernel would not
 // check its neighbour.
 func TestKernelChecksNextHop(t *testing.T) {

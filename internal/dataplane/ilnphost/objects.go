@@ -12,14 +12,13 @@ type objects struct {
 	bpfMaps
 	IlnpSessionEgress *ebpf.Program `ebpf:"ilnp_session_egress"`
 	IlnpSessionSink   *ebpf.Program `ebpf:"ilnp_session_sink"`
-	IlnpUplinkEgress  *ebpf.Program `ebpf:"ilnp_uplink_egress"`
 	IlnpUplinkIngress *ebpf.Program `ebpf:"ilnp_uplink_ingress"`
 }
 
 // Close lets go of all of them.
 func (o *objects) Close() error {
 	return errors.Join(o.IlnpSessionEgress.Close(), o.IlnpSessionSink.Close(),
-		o.IlnpUplinkEgress.Close(), o.IlnpUplinkIngress.Close(), o.bpfMaps.Close())
+		o.IlnpUplinkIngress.Close(), o.bpfMaps.Close())
 }
 
 // rawPrograms are for links without a MAC header, which few hosts have.

@@ -135,15 +135,16 @@ func TestOutboundRefusals(t *testing.T) {
 	refused("IPv4", v, shot, got, counts{"drop_not_session": 1})
 	got = r.counted(func() { v, _ = r.egress(toPeer(ip6.DestOpts, []byte{6, 9, 1, 1, 0, 0, 0, 0})) })
 	refused("malformed", v, shot, got, counts{"drop_malformed": 1})
+	r.change(func(s *HostSettings) { s.Device = loopback + 1 }) // now the programs run on an uplink
 	for name, p := range map[string][]byte{
 		"session address as source":      packet(session(ours), at(there, theirs), ip6.UDP, udp(9)),
 		"session address as destination": packet(at(here, ours), session(theirs), ip6.UDP, udp(9)),
 	} {
-		got := r.counted(func() { v, _ = r.run(r.objs.IlnpUplinkEgress, frame(p)) })
+		got := r.counted(func() { v, _ = r.egress(p) })
 		refused(name, v, shot, got, counts{"drop_leak": 1})
 	}
 	plain := frame(packet(at(here, ours), at(there, theirs), ip6.UDP, udp(9)))
-	v, out := r.run(r.objs.IlnpUplinkEgress, plain)
+	v, out := r.run(r.objs.IlnpSessionEgress, plain)
 	if v != passOn || !bytes.Equal(out, plain) {
 		t.Errorf("plain packet on an uplink: verdict %d, %s", v, difference(out, plain))
 	}
@@ -196,7 +197,7 @@ func TestOutboundSpread(t *testing.T) {
 		}
 		r.upsert(p)
 		r.send(ip6.UDP, udp(1))
-		r.setLive(p.Key, func(l *bpfSessionLive) {
+		r.setLive(p.Key, func(l *noted) {
 			for i := range l.PathBytes {
 				l.PathBytes[i] = 0xffff_f000
 			}
@@ -217,14 +218,39 @@ func TestOutboundSpread(t *testing.T) {
 	}
 }
 
-// setLive changes what the data plane has seen of a session, in place of time.
-func (r *rig) setLive(k ilnp.SessionKey, change func(*bpfSessionLive)) {
+// noted is all that is noted of a session: its line and its details.
+type noted struct {
+	bpfSessionLive
+	bpfSessionDetails
+}
+
+func (r *rig) notedAt(slot uint32) (l noted) {
 	r.t.Helper()
-	var l bpfSessionLive
+	r.must(r.objs.SessionLives.Lookup(slot, &l.bpfSessionLive))
+	r.must(r.objs.SessionDetails.Lookup(slot, &l.bpfSessionDetails))
+	return l
+}
+
+func (r *rig) note(slot uint32, l noted) {
+	r.t.Helper()
+	r.must(r.objs.SessionLives.Put(slot, &l.bpfSessionLive))
+	r.must(r.objs.SessionDetails.Put(slot, &l.bpfSessionDetails))
+}
+
+// slotsRested frees the slots that were left, once the programs that may use them have ended.
+func (r *rig) slotsRested() {
+	r.t.Helper()
+	r.slots.rest()
+	r.must(r.slots.collect(true))
+}
+
+// setLive changes what the data plane has seen of a session, in place of time.
+func (r *rig) setLive(k ilnp.SessionKey, change func(*noted)) {
+	r.t.Helper()
 	slot := r.known[k].Slot
-	r.must(r.objs.SessionLives.Lookup(slot, &l))
+	l := r.notedAt(slot)
 	change(&l)
-	r.must(r.objs.SessionLives.Put(slot, &l))
+	r.note(slot, l)
 }
 
 // The packet after one with the right nonce from a new place goes there, and
@@ -294,18 +320,18 @@ func TestOutboundSilence(t *testing.T) {
 		r.send(ip6.UDP, udp(9))
 	}
 	r.wantKinds("sending")
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.UnansweredTx -= uint64(3 * time.Second) })
+	r.setLive(p.Key, func(l *noted) { l.UnansweredTx -= ticks(3 * time.Second) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("3 s without an answer", Silence)
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("right after that")
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.SilenceTold -= ticks(16 * time.Second) })
+	r.setLive(p.Key, func(l *noted) { l.SilenceTold -= ticks(16 * time.Second) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("16 s later", Silence)
 	if v, _ := r.ingress(fromPeer(there, none, ip6.UDP, udp(9))); v != passOn {
 		t.Errorf("answer: verdict %d", v)
 	}
-	r.setLive(p.Key, func(l *bpfSessionLive) { l.SilenceTold -= ticks(time.Minute) })
+	r.setLive(p.Key, func(l *noted) { l.SilenceTold -= ticks(time.Minute) })
 	r.send(ip6.UDP, udp(9))
 	r.wantKinds("after an answer")
 }

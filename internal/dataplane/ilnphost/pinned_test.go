@@ -107,7 +107,7 @@ func (r *rig) empty(m *ebpf.Map) {
 	r.t.Helper()
 	switch m.Type() {
 	case ebpf.Array:
-		if n := m.MaxEntries(); n <= 16 {
+		if n := m.MaxEntries(); n <= 2*maxRules {
 			for i := range n {
 				r.must(m.Put(i, make([]byte, m.ValueSize())))
 			}

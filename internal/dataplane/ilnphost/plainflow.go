@@ -18,8 +18,7 @@ func (p *Plane) turns(old, row bpfSessionEntry) bool {
 		return false
 	}
 	if old.Flags&bpfEntryFlagsENTRY_INITIATED != 0 {
-		var l bpfSessionLive
-		err := p.objs.SessionLives.Lookup(old.Slot, &l)
+		l, err := p.live(old.Slot)
 		return err == nil && l.Birth == old.Birth && l.Retried != 0
 	}
 	return old.Flags&bpfEntryFlagsENTRY_PLAIN != 0
@@ -29,7 +28,7 @@ func (p *Plane) turns(old, row bpfSessionEntry) bool {
 // so far are to stay so, between the locators that they are bound to: those of old.
 // It returns the flag that has the programs look for them.
 func (p *Plane) keepPlain(old bpfSessionEntry) (bpfEntryFlags, error) {
-	ends, ok := p.endsOf(old)
+	ends, ok := p.uplinks.endsOf(old)
 	if !ok {
 		return 0, nil
 	}
@@ -58,12 +57,12 @@ func (p *Plane) keepPlain(old bpfSessionEntry) (bpfEntryFlags, error) {
 }
 
 // endsOf returns the locators of a plain session, which has one path at most.
-func (p *Plane) endsOf(row bpfSessionEntry) (ends bpfFlowEnds, ok bool) {
+func (t *uplinkTable) endsOf(row bpfSessionEntry) (ends bpfFlowEnds, ok bool) {
 	if row.N_paths == 0 {
 		return ends, false
 	}
 	local, remote := row.Paths[0]>>4, row.Paths[0]&(ilnp.MaxRemote-1)
-	return bpfFlowEnds{LocalL64: half(uint64(p.uplinks.owner[local].L64)), RemoteL64: row.Remote[remote]}, true
+	return bpfFlowEnds{LocalL64: half(uint64(t.owner[local].L64)), RemoteL64: row.Remote[remote]}, true
 }
 
 // isOf reports whether a connection is between the aliases of a session.

@@ -27,7 +27,7 @@ func TestConnectionStaysPlain(t *testing.T) {
 		r := newRig(t)
 		p := entryFor(there)
 		p.State, p.RemoteNonce = ilnp.Initiated, ilnp.Nonce{}
-		staysPlain(r, p, func() { r.setLive(p.Key, func(l *bpfSessionLive) { l.Birth, l.Retried = r.known[p.Key].Birth, 1 }) })
+		staysPlain(r, p, func() { r.setLive(p.Key, func(l *noted) { l.Birth, l.Retried = r.known[p.Key].Birth, 1 }) })
 	})
 }
 

@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"errors"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
@@ -33,6 +34,9 @@ type Options struct {
 	// EncapPort is the UDP port of control messages where a path drops the
 	// option or ICMPv6; 0: none is taken.
 	EncapPort uint16
+	// Silence is how long a session may send without receiving anything before the programs
+	// report it; 0: 2 s.
+	Silence time.Duration
 }
 
 // Plane is the loaded data plane. Its methods may be called from one goroutine;
@@ -53,10 +57,11 @@ type Plane struct {
 	unvalidated      chan Event
 	closing          chan struct{}
 	rings            []*dataplane.Ring
-	lives            *ebpf.Memory // of the map of that name, once it was read
+	details          *ebpf.Memory // of what was seen of sessions, once it was read
+	lines            *lineTable
 	rows             *ebpf.Memory // of entries: a session waits to be written, without a call to the kernel
 	uplinks          uplinkTable
-	slots            slotTable
+	slots            placeTable
 	index            *index
 	places           placeTable
 	pause            *pause
@@ -64,9 +69,11 @@ type Plane struct {
 	known            map[ilnp.SessionKey]bpfSessionEntry
 	more             map[ilnp.SessionKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.SessionKey]sentOn
+	counted          map[ilnp.SessionKey]counted
 	collisions       collisionTable
 	placed           map[roam.NID][]roam.L64 // in the map of places
-	obstructed       map[Obstruction]bool    // the map of that name; nil: it was not read yet
+	rules            ruleTable
+	obstructed       map[Obstruction]bool // the map of that name; nil: it was not read yet
 }
 
 // setName is the name of the host's set of objects, and of its directory of pins.

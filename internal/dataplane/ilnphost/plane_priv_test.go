@@ -214,6 +214,7 @@ func TestSlotsBeginEmpty(t *testing.T) {
 		t.Fatalf("%d packets seen", seen(a))
 	}
 	r.must(r.Delete(a.Key))
+	r.slotsRested()
 	r.upsert(b)
 	second := r.known[b.Key]
 	if second.Slot != first.Slot || second.Birth == first.Birth || seen(b) != 0 {
@@ -347,7 +348,9 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &rig{Plane: p, t: t}
-	r.must(p.SetHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, NonceLength: 4}))
+	r.must(p.SetHost(HostSettings{
+		SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, NonceLength: 4, Device: loopback,
+	}))
 	miss := frame(toPeer(ip6.UDP, udp(9)))
 	r.run(p.objs.IlnpSessionEgress, miss)
 	select {

@@ -109,7 +109,9 @@ func TestRealSockets(t *testing.T) {
 	}
 	r.check(append(slices.Clone(cases),
 		verdictCase{"with nonce", fromPeer(there, theirNonce, ip6.UDP, to(5004)), passOn, deliveredNonce, nil}))
-	r.setHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, RealNID: true})
+	r.setHost(HostSettings{
+		SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, RealNID: true, Device: loopback,
+	})
 	q := entryFor(else2)
 	q.Key.Remote, q.RemoteNID = unlistedPeer(1).NID, unlistedPeer(1).NID
 	r.upsert(q)

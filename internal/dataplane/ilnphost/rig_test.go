@@ -103,7 +103,9 @@ func newRigOf(t testing.TB, sessions int) *rig {
 	t.Helper()
 	r := &rig{t: t, size: sessions, dir: enclose(t), tid: unix.Gettid()}
 	r.begin()
-	r.setHost(HostSettings{SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, ProbeID: 0x726d, NonceLength: 4})
+	r.setHost(HostSettings{
+		SessionPrefix: roam.DefaultSessionPrefix, NIDs: []roam.NID{ours}, ProbeID: 0x726d, NonceLength: 4, Device: loopback,
+	})
 	return r
 }
 

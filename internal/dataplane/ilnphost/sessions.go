@@ -107,11 +107,14 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 			row.Birth = uint32(random64()) | 1 // what was seen was another session
 		}
 	} else {
-		slot, ok := p.slots.take(p.objs.SessionLives.MaxEntries())
-		if !ok {
-			return fmt.Errorf("session with %s: %w", entry.RemoteNID, ErrFull)
+		slot, err := p.slots.take()
+		if err != nil {
+			return fmt.Errorf("session with %s: %w", entry.RemoteNID, err)
 		}
 		row.Slot, row.Birth = slot, uint32(random64())|1
+	}
+	if row.Seq != old.Seq || row.Birth != old.Birth {
+		row.Seq = p.lines.distinct(row)
 	}
 	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && settled {
@@ -121,7 +124,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	}
 	if err != nil {
 		if !exists {
-			p.slots.free = append(p.slots.free, row.Slot)
+			p.slots.leave(row.Slot)
 		}
 		return fmt.Errorf("write session with %s: %w", entry.RemoteNID, err)
 	}
@@ -185,7 +188,8 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	p.withdraw(row)
 	delete(p.known, k)
 	delete(p.sent, k)
-	p.slots.free = append(p.slots.free, row.Slot)
+	delete(p.counted, k)
+	p.slots.leave(row.Slot)
 	p.collisions.forget(p.objs.NidCollisions, k)
 	p.keepAccepted(k, row, bpfSessionEntry{}, nil)
 	// The pending peer that the session came from would answer under its old name.
@@ -257,7 +261,7 @@ func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 	delta := ip6.Add(nids, ^aliases)
 	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
 	for _, path := range entry.Paths {
-		added := p.addPath(&r, path)
+		added := p.uplinks.addPath(&r, path)
 		if added > 0 && slices.Contains(entry.Long, path) {
 			r.LongPaths |= 1 << r.N_paths
 		}
@@ -267,8 +271,9 @@ func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 		r.N_paths += added
 	}
 	for _, path := range entry.Reserve {
-		r.N_reserve += p.addPath(&r, path)
+		r.N_reserve += p.uplinks.addPath(&r, path)
 	}
+	p.rules.fields(p, &r, entry)
 	var more []bpfHalf
 	for _, l := range entry.Accept {
 		h, n := half(uint64(l)), int(r.N_remote+r.N_accept)
@@ -308,9 +313,9 @@ func sum(v uint64) uint16 { return ip6.Sum64(roam.L64(v)) }
 
 // addPath appends a path, and returns how many were: 1, or 0 where there is no
 // room or no such uplink.
-func (p *Plane) addPath(r *bpfSessionEntry, path ilnp.Path) uint8 {
-	up, ok := p.uplinks.indexOf(path.Local)
-	next := int(r.N_paths + r.N_reserve)
+func (t *uplinkTable) addPath(r *bpfSessionEntry, path ilnp.Path) uint8 {
+	up, ok := t.indexOf(path.Local)
+	next := int(r.N_paths + r.N_reserve + r.N_ruled)
 	if !ok || next == len(r.Paths) {
 		return 0
 	}
@@ -364,6 +369,9 @@ func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
 	}
 	if entry.PerFlow || len(entry.Long) > 0 {
 		f |= bpfEntryFlagsENTRY_PER_FLOW
+	}
+	if entry.Counted {
+		f |= bpfEntryFlagsENTRY_COUNTED
 	}
 	return f
 }

@@ -12,7 +12,8 @@ import (
 // cannot be used before the programs that read it have ended.
 func sparePlaces(sessions int) int { return max(sessions/8, 64) }
 
-// placeTable hands out places in pairs, and takes them back.
+// placeTable hands out places of entries, or slots of what is noted of sessions, and takes
+// them back.
 type placeTable struct {
 	slotTable
 	limit   uint32     // how many there are

@@ -51,7 +51,7 @@ func TestChecksumStates(t *testing.T) {
 		r.must(r.AttachUplink(r.in.index, false))
 		p := entryFor(there)
 		r.upsert(p)
-		r.setLive(p.Key, func(l *bpfSessionLive) { l.Birth = r.known[p.Key].Birth })
+		r.settle(p.Key)
 		for proto, body := range map[uint8][]byte{ip6.TCP: tcp(flagACK, 333), ip6.UDP: udp(333)} {
 			whole := fromPeer(there, none, proto, body)
 			off, _, _ := ip6.ChecksumOffset(proto)
@@ -98,7 +98,7 @@ func TestLiveChecksumStates(t *testing.T) {
 		p.Paths = []ilnp.Path{{Local: roam.LinkLocator{Link: r.up.index, L64: here}, Remote: there}}
 		p.Seq = uint32(seq + 1)
 		r.upsert(p)
-		r.setLive(p.Key, func(l *bpfSessionLive) { l.Birth = r.known[p.Key].Birth })
+		r.settle(p.Key)
 		for _, device := range []string{"on", "off"} {
 			set := exec.Command("ethtool", "-K", fmt.Sprintf("s%d", os.Getpid()), "tx", device)
 			if out, err := set.CombinedOutput(); err != nil {
@@ -131,7 +131,7 @@ func TestSettledChecksumComplete(t *testing.T) {
 			r.withChecksumState(shown)
 			p := entryFor(there)
 			r.upsert(p)
-			r.setLive(p.Key, func(l *bpfSessionLive) { l.Birth = r.known[p.Key].Birth })
+			r.settle(p.Key)
 			for proto, body := range map[uint8][]byte{ip6.TCP: tcp(flagACK, 333), ip6.UDP: udp(333)} {
 				b := fromPeer(there, none, proto, body)
 				_, want := r.ingress(b)

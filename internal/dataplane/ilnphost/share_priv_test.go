@@ -45,9 +45,9 @@ func TestRingIsShared(t *testing.T) {
 			if last := evs[len(evs)-1]; uint64(len(evs)) != handed+1 || last.Kind != Control || last.Key != other.Key {
 				t.Errorf("%d events, the last one %v of %v", len(evs), last.Kind, last.Key)
 			}
-			r.setLive(p.Key, func(l *bpfSessionLive) {
-				l.ToldUntil -= min(l.ToldUntil, uint64(time.Minute))
-				l.UpdatesUntil -= min(l.UpdatesUntil, uint64(time.Minute))
+			r.setLive(p.Key, func(l *noted) {
+				l.ToldUntil -= uint32(time.Minute >> 16)
+				l.UpdatesUntil -= uint32(time.Minute >> 16)
 			})
 			r.ingress(b)
 			r.wantKinds("a minute later", Control)
@@ -116,9 +116,9 @@ func TestShareOfWhoMoves(t *testing.T) {
 			for range 2 * 8 {
 				r.ingress(reply)
 			}
-			r.setLive(p.Key, func(l *bpfSessionLive) {
-				l.ToldUntil -= uint64(300 * time.Millisecond)
-				l.UpdatesUntil -= uint64(300 * time.Millisecond)
+			r.setLive(p.Key, func(l *noted) {
+				l.ToldUntil -= uint32(300 * time.Millisecond >> 16)
+				l.UpdatesUntil -= uint32(300 * time.Millisecond >> 16)
 			})
 		}
 	})

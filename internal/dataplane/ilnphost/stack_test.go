@@ -80,7 +80,8 @@ func (f frames) deepest(function string) int {
 // it.
 func TestStackDepth(t *testing.T) {
 	observer := func() (*ebpf.CollectionSpec, error) { return ebpf.LoadCollectionSpec("../observer/bpf_bpfel.o") }
-	all := []func() (*ebpf.CollectionSpec, error){loadBpf, loadGuard, loadLiteral, loadSocketwatch, observer}
+	border := func() (*ebpf.CollectionSpec, error) { return ebpf.LoadCollectionSpec("../border/bpf_bpfel.o") }
+	all := []func() (*ebpf.CollectionSpec, error){loadBpf, loadGuard, loadLiteral, loadSocketwatch, observer, border}
 	for _, load := range all {
 		spec, err := load()
 		if err != nil {

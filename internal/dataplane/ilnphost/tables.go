@@ -28,9 +28,12 @@ type HostSettings struct {
 	// RealNID says that the NIDs are those of addresses that the host has anyhow:
 	// plain IPv6 uses them too, also towards correspondents.
 	RealNID bool
-	// Segmentation is the near end of an entry of interfaces that cuts GSO packets; the
-	// far end is given to AttachSegmentation. 0: there is none.
-	Segmentation roam.LinkID
+	// Segmentation is the near end of an entry of interfaces that cuts GSO packets, and
+	// SegmentationPeer the far end, which is given to AttachSegmentation. 0: there is none.
+	Segmentation, SegmentationPeer roam.LinkID
+	// Device is the session device: on other links the outbound program lets ordinary
+	// packets pass.
+	Device roam.LinkID
 }
 
 // SetHost writes the settings. The keys of the nonces of pending peers are drawn
@@ -62,7 +65,7 @@ func (p *Plane) SetHost(s HostSettings) error {
 	}
 	h.ProbeId = hostToNet16(s.ProbeID)
 	h.NonceLen = s.NonceLength
-	h.Segdev = uint32(s.Segmentation)
+	h.Segdev, h.SegdevEnd, h.Device = uint32(s.Segmentation), uint32(s.SegmentationPeer), uint32(s.Device)
 	p.realNID = s.RealNID
 	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
 		return fmt.Errorf("write host map: %w", err)

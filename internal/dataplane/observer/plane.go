@@ -13,7 +13,8 @@ import (
 	"roam/observer"
 )
 
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-14 -strip llvm-strip-14 -target bpfel -type abi_number bpf ../../../bpf/observer/observer.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
+//go:generate -command bpf2go go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-14 -strip llvm-strip-14 -target bpfel
+//go:generate bpf2go bpf ../../../bpf/observer/observer.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
 
 // Plane is the loaded data plane. Its methods may be called from one goroutine.
 type Plane struct {

@@ -118,6 +118,7 @@ type Route struct {
 	Source      netip.Addr   `json:"source,omitzero"`  // preferred source; invalid: the kernel chooses
 	Table       int          `json:"table,omitempty"`  // 0: main
 	Metric      int          `json:"metric,omitempty"` // 0: 1024
+	MTU         int          `json:"mtu,omitempty"`    // of packets, in bytes; 0: that of the link
 	Unreachable bool         `json:"unreachable,omitempty"`
 }
 
@@ -244,6 +245,9 @@ func (r Route) String() string {
 	s += fmt.Sprintf(" on link %d", r.Link)
 	if r.Source.IsValid() {
 		s += " from " + r.Source.String()
+	}
+	if r.MTU != 0 {
+		s += fmt.Sprintf(" mtu %d", r.MTU)
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ func (h *Host) Status(ctx context.Context, s *control.Status, _ *control.RoleSta
 	return h.do(ctx, func(time.Time) {
 		s.Mode = modeName(h.engine.Core().Mode())
 		s.Warnings = append(s.Warnings, h.warnings...)
+		s.Warnings = append(s.Warnings, h.idleRules()...)
 		for _, f := range h.hosts.Faults {
 			s.Faults = append(s.Faults, control.HostsFault{Place: placeOf(naming.Place{File: f.File, Line: f.Line}), Message: f.Err.Error()})
 		}
@@ -194,12 +196,8 @@ func (h *Host) Export(ctx context.Context) (line string, err error) {
 func (h *Host) exportLine(now time.Time) (string, error) {
 	r := naming.Record{NID: h.nid}
 	for _, l := range h.engine.Core().Locals(now) {
-		preference := uint16(naming.DefaultPreference)
-		if l.State != ilnp.Active {
-			preference *= 2
-		}
 		if !l.Disabled && l.State != ilnp.Aged {
-			r.Locators = append(r.Locators, naming.Locator{L64: l.L64, Preference: preference})
+			r.Locators = append(r.Locators, naming.Locator{L64: l.L64, Preference: l.Preference})
 		}
 	}
 	name, err := os.Hostname()
@@ -223,6 +221,9 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 		// Who stands in a line that has just been spoilt would lose the session.
 		if faults := readHosts(next).Faults; len(faults) > len(h.hosts.Faults) {
 			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
+			return
+		}
+		if failure = h.applyRules(now, next); failure != nil {
 			return
 		}
 		h.apply(now, next)
@@ -250,6 +251,10 @@ func (h *Host) apply(now time.Time, next config.Config) {
 	h.applyUpstream(next)
 	h.cfg.Host.Mode, h.cfg.Uplinks.Disabled, h.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
 	h.cfg.Host.Hosts = next.Host.Hosts
+	if !maps.Equal(h.cfg.Uplinks.Preference, next.Uplinks.Preference) {
+		h.cfg.Uplinks.Preference = next.Uplinks.Preference
+		h.engine.SetPreferences(now, next.Uplinks.PreferenceOf)
+	}
 }
 
 // applyUpstream lets the resolver ask the servers of the new configuration; an

@@ -9,6 +9,7 @@ import (
 	"roam/ilnp"
 	"roam/internal/config"
 	"roam/internal/control"
+	"roam/multipath"
 )
 
 var (
@@ -28,12 +29,17 @@ var (
 		ilnp.Refused: "refused", ilnp.ModeChanged: "mode-changed", ilnp.PathAnswered: "path-answered",
 		ilnp.EncapsulationChanged: "encapsulation-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
 		ilnp.SessionNamed: "session-named", ilnp.HandoffReturned: "handoff-returned",
+		ilnp.PathAvoided: "path-avoided", ilnp.PathAnswers: "path-answers", ilnp.PacketsLost: control.KindPacketsLost,
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
 
 // The core's values of those in roam.conf.
 var (
+	coreLevel = []multipath.Level{
+		config.LivenessNormal: multipath.Normal, config.LivenessFast: multipath.Fast,
+		config.LivenessRelaxed: multipath.Relaxed,
+	}
 	coreMode   = []ilnp.Mode{config.Soft: ilnp.Soft, config.Hard: ilnp.Hard, config.Duality: ilnp.Duality}
 	coreAccept = []ilnp.Accept{config.AcceptKnown: ilnp.Known, config.AcceptAny: ilnp.Any}
 	coreRule   = []ilnp.ChecksumRule{config.ChecksumIPv6: ilnp.RuleIPv6, config.ChecksumRFC6741: ilnp.RuleRFC6741}
@@ -97,7 +103,7 @@ func locatorFrom(s ilnp.LocalState, names shownNames) control.Locator {
 	}
 	return control.Locator{
 		Link: link, LinkIndex: int(s.Link), L64: s.L64, State: locatorStateName(s.State),
-		Disabled: s.Disabled, PreferredS: seconds(s.Preferred), Since: s.Since,
+		Disabled: s.Disabled, PreferredS: seconds(s.Preferred), Since: s.Since, Preference: s.Preference,
 	}
 }
 
@@ -130,6 +136,31 @@ func sessionFrom(s ilnp.PeerState, prefix roam.L64, names shownNames) control.Se
 	for _, p := range s.Paths {
 		out.Paths = append(out.Paths, control.SessionPath{Path: pathFrom(p, names), RTTMS: control.Millis(s.RTTs[p]), Share: s.Shares[p], Long: slices.Contains(s.Long, p)})
 	}
+	for _, v := range s.Views {
+		out.Views = append(out.Views, viewFrom(v, names))
+	}
+	return out
+}
+
+// viewFrom returns what is known of a path as shown to people.
+func viewFrom(v ilnp.PathView, names shownNames) control.PathView {
+	out := control.PathView{
+		Path: pathFrom(v.Path, names), InUse: v.InUse, Why: v.Why, Share: v.Share,
+		RTTMS: control.Millis(v.RTT), LeastRTTMS: control.Millis(v.Least),
+	}
+	if !v.Out.At.IsZero() {
+		out.Out, out.In = directionFrom(v.Out), directionFrom(v.In)
+	}
+	return out
+}
+
+func directionFrom(d multipath.Direction) *control.PathDirection {
+	out := &control.PathDirection{
+		SentBPS: 8 * d.Sent, RateBPS: 8 * d.Rate, MostBPS: 8 * d.Most, QueueMS: control.Millis(d.Queue), Life: d.Life.String(),
+	}
+	if d.LossKnown {
+		out.Loss = &d.Loss
+	}
 	return out
 }
 
@@ -146,6 +177,9 @@ func eventFrom(e ilnp.Event, names shownNames) control.Event {
 	}
 	if e.Key != (ilnp.SessionKey{}) && names.Peer != nil {
 		out.PeerName = names.Peer(e.Key)
+	}
+	if e.Lost != nil {
+		out.Lost = &control.LostPackets{Sent: e.Lost.Sent, Received: e.Lost.Received}
 	}
 	if e.Path != (ilnp.Path{}) {
 		p := pathFrom(e.Path, names)

@@ -23,7 +23,7 @@ var testNames = shownNames{
 
 func TestEveryKindHasAName(t *testing.T) {
 	seen := make(map[string]bool)
-	for k := ilnp.LocatorAdded; k <= ilnp.HandoffReturned; k++ {
+	for k := ilnp.LocatorAdded; k <= ilnp.PacketsLost; k++ {
 		n := kindName(k)
 		if strings.HasPrefix(n, "unknown") || seen[n] {
 			t.Errorf("kind %d is called %q", k, n)
@@ -69,8 +69,9 @@ func TestLocatorFrom(t *testing.T) {
 	if got, want := locatorFrom(in, testNames), (control.Locator{Link: "if3", LinkIndex: 3, L64: 5, State: "expired"}); !cmp.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	in.LinkName, in.Preferred = "eth0", 90*time.Second
-	if got := locatorFrom(in, testNames); got.Link != "eth0" || got.PreferredS == nil || *got.PreferredS != 90 {
+	in.LinkName, in.Preferred, in.Preference = "eth0", 90*time.Second, 30
+	got := locatorFrom(in, testNames)
+	if got.Link != "eth0" || got.PreferredS == nil || *got.PreferredS != 90 || got.Preference != 30 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -26,6 +26,7 @@ var logged = map[ilnp.EventKind]slog.Level{
 	ilnp.SessionFellBack:    slog.LevelInfo, ilnp.SessionReplaced: slog.LevelInfo,
 	ilnp.PeerMoved: slog.LevelInfo, ilnp.PeerDead: slog.LevelWarn, ilnp.PeerAlive: slog.LevelInfo,
 	ilnp.ModeChanged: slog.LevelInfo, ilnp.EncapsulationChanged: slog.LevelInfo, ilnp.SpreadChanged: slog.LevelInfo, ilnp.PathNarrowed: slog.LevelWarn,
+	ilnp.PacketsLost: slog.LevelInfo,
 }
 
 // move gathers what a handoff cost, from its start to its end.
@@ -43,7 +44,6 @@ func (h *Host) onEvent(ev ilnp.Event, _ *engine.Engine) {
 		h.env.Publish(shown)
 	}
 	h.tally.count(ev)
-	h.rendezvous.note(ev)
 	switch ev.Kind {
 	case ilnp.HandoffStarted:
 		h.move = move{}
@@ -117,6 +117,9 @@ func attributes(ev ilnp.Event, shown control.Event) []any {
 	}
 	if ev.RTT > 0 {
 		out = append(out, "rtt_ms", control.Millis(ev.RTT))
+	}
+	if ev.Lost != nil {
+		out = append(out, "lost_sent", ev.Lost.Sent, "lost_received", ev.Lost.Received)
 	}
 	if ev.Reason != "" {
 		out = append(out, "reason", ev.Reason)
@@ -254,7 +257,7 @@ func (h *Host) onTick(now time.Time) {
 	h.listLiterals(now)
 	h.watchCounters(now)
 	h.watchNotAdmitted()
-	h.lookAgain(now)
+	h.rendezvous.lookAgain(now, h)
 	if !h.plane.Behind() {
 		h.over.Do(func() { close(h.tookOver) })
 	}

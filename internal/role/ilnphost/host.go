@@ -102,7 +102,9 @@ func (h *Host) Start(context.Context) (err error) {
 	h.settings = dataplane.HostSettings{
 		SessionPrefix: h.cfg.Host.SessionPrefix, NIDs: []roam.NID{h.nid},
 		RealNID:   real || h.cfg.Host.NID.Source == config.NIDFromAddress,
-		AcceptAny: h.cfg.Host.Accept == config.AcceptAny, ProbeID: probeID, NonceLength: uint8(h.cfg.ILNP.NonceLength), Segmentation: roam.LinkID(device.Segmentation),
+		AcceptAny: h.cfg.Host.Accept == config.AcceptAny, ProbeID: probeID,
+		NonceLength: uint8(h.cfg.ILNP.NonceLength), Segmentation: roam.LinkID(device.Segmentation),
+		SegmentationPeer: roam.LinkID(device.SegmentationPeer), Device: roam.LinkID(device.Index),
 	}
 	if err := h.plane.SetHost(h.settings); err != nil {
 		return err
@@ -140,7 +142,7 @@ func (h *Host) loadAndSetUp() (device hostnet.Device, err error) {
 		var err error
 		h.plane, err = dataplane.Open(dataplane.Options{
 			PinDir: h.cfg.Pins(), Classic: hostnet.Classic{}, Sessions: h.cfg.ILNP.MaxSessions,
-			EncapPort: h.cfg.ILNP.UDPPort,
+			EncapPort: h.cfg.ILNP.UDPPort, Silence: silenceOf(h.cfg),
 		})
 		loaded <- err
 	}()
@@ -170,6 +172,8 @@ func (h *Host) attach(device hostnet.Device) error {
 // goroutine.
 func (h *Host) onDevice(device hostnet.Device) {
 	h.settings.Segmentation = roam.LinkID(device.Segmentation)
+	h.settings.SegmentationPeer = roam.LinkID(device.SegmentationPeer)
+	h.settings.Device = roam.LinkID(device.Index)
 	if err := errors.Join(h.attach(device), h.plane.SetHost(h.settings)); err != nil {
 		h.warn("the session device was made again, without all of its programs (restart roamd): " + err.Error())
 		return
@@ -191,9 +195,12 @@ func (h *Host) prepare(probeID uint16) (err error) {
 		return err
 	}
 	h.engine = engine.New(engine.Config{
-		Core: core, Plane: h.plane, Network: h.network, Policy: h.network, Sender: h.sender, Reassembled: h.reassembled,
+		Core: core, Plane: h.plane, Network: h.network, Policy: h.network, Sender: h.sender,
+		Translates:    func() (bool, error) { return dataplane.TranslatesAtUplinks(h.plane) },
+		Reassembled:   h.reassembled,
 		SessionPrefix: h.cfg.Host.SessionPrefix, NID: h.nid, UDPPort: h.cfg.ILNP.UDPPort, Show: h.cfg.ILNP.ShowConnections,
 		StateFile: stateFile(h.cfg), RecordFile: h.cfg.Record(), SaveEvery: min(h.cfg.ILNP.IdleTimeout/4, saveEvery), Disabled: h.cfg.Uplinks.Disabled,
+		Rules: h.cfg.Rules, CgroupID: dataplane.CgroupID, Preference: h.cfg.Uplinks.PreferenceOf,
 		OnEvent: h.onEvent, OnTrouble: h.onTrouble, OnDevice: h.onDevice, OnTick: h.onTick, OnRestored: h.restored, Log: h.log,
 	})
 	if err := h.firstNames(); err != nil {

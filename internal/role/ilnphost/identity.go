@@ -9,12 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"roam"
 	"roam/ilnp"
 	"roam/internal/config"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/durable"
 	"roam/internal/hostnet"
+	"roam/multipath"
 )
 
 // identity returns this host's Node Identifier: the configured one, that of an
@@ -86,12 +89,32 @@ func probeID() uint16 {
 func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 	return ilnp.Config{
 		NIDs: []roam.NID{h.nid}, Mode: coreMode[h.cfg.Host.Mode],
-		Place: h.cfg.Uplinks.Place, Accept: coreAccept[h.cfg.Host.Accept],
+		Liveness: liveness(&h.cfg), Trains: true, Silence: silenceOf(h.cfg),
+		PathCounts: func(k ilnp.SessionKey, p ilnp.Path) (ilnp.PathCounts, bool) {
+			return dataplane.PathCounts(h.plane, k, p)
+		},
+		Preference: h.cfg.Uplinks.PreferenceOf,
+		Place:      h.cfg.Uplinks.Place, Accept: coreAccept[h.cfg.Host.Accept],
 		DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(h.cfg.ILNP.NonceLength),
 		Rule: coreRule[h.cfg.ILNP.Checksum], Rand: rand.Reader, FallbackLifetime: h.cfg.ILNP.FallbackLifetime,
 		IdleTimeout: h.cfg.ILNP.IdleTimeout, SessionPrefix: h.cfg.Host.SessionPrefix, ProbeID: probeID,
 		UDPPort: h.cfg.ILNP.UDPPort, Preinstall: preinstallMost, MaxSessions: h.cfg.ILNP.MaxSessions,
 	}
+}
+
+// liveness returns the level of a link of that name.
+func liveness(cfg *config.Config) func(link string) multipath.Level {
+	return func(link string) multipath.Level { return coreLevel[cfg.LivenessOf(link)] }
+}
+
+// silenceOf returns after which silence of a peer the programs report it: what the most
+// eager level wants.
+func silenceOf(cfg config.Config) time.Duration {
+	least := multipath.Relaxed.Timing().Silence
+	for _, l := range cfg.Levels() {
+		least = min(least, coreLevel[l].Timing().Silence)
+	}
+	return least
 }
 
 // preinstallMost is how many known correspondents without a session have an entry in the

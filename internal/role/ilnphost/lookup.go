@@ -2,19 +2,28 @@ package ilnphost
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"slices"
 	"time"
 
 	"roam"
-	"roam/ilnp"
+	"roam/internal/config"
 	dataplane "roam/internal/dataplane/ilnphost"
+	"roam/naming"
 )
 
-// lookEvery is how often names are looked up again while a correspondent is held
-// for dead. A look at files that have not changed costs two system calls.
-const lookEvery = 5 * time.Second
+// Names are looked up again once a second while correspondents are sought, and more rarely
+// after lookSoon. A look at files that have not changed costs two system calls.
+const (
+	lookEvery = 5 * time.Second
+	lookSoon  = time.Minute
+)
+
+// whereabouts says where correspondents are by now. The files say it; a resolver can.
+type whereabouts interface {
+	// look returns the records of some nodes, as far as there are any.
+	look(nids []roam.NID) []naming.Record
+}
 
 // mark tells two states of a file apart; the zero value is no file.
 type mark struct {
@@ -32,60 +41,66 @@ func markOf(file string) mark {
 
 func marksOf(hosts, peers string) [2]mark { return [2]mark{markOf(hosts), markOf(peers)} }
 
-// rendezvous looks names up again when both ends have moved at once and lost
-// each other: whoever keeps the names knows where the other one is (RFC 6740
-// §6.2). It is used in the engine's goroutine.
-type rendezvous struct {
-	lost   map[ilnp.SessionKey]roam.NID // correspondents that are held for dead
-	looked time.Time
-	marks  [2]mark // of the hosts file and of the added peers, as they were read
+// nameFiles are the hosts file and the added peers, read again when either has changed.
+type nameFiles struct {
+	cfg     config.Config
+	marks   [2]mark
+	records []naming.Record
 }
 
-// note follows who is lost.
-func (r *rendezvous) note(ev ilnp.Event) {
-	switch ev.Kind {
-	case ilnp.PeerDead:
-		if r.lost == nil {
-			r.lost = make(map[ilnp.SessionKey]roam.NID)
-		}
-		r.lost[ev.Key] = ev.Key.Remote
-		r.looked = time.Time{} // at once
-	case ilnp.PeerAlive, ilnp.SessionEnded, ilnp.SessionReplaced:
-		delete(r.lost, ev.Key)
+func (f *nameFiles) look(nids []roam.NID) []naming.Record {
+	if now := marksOf(f.cfg.Host.Hosts, f.cfg.Peers()); now != f.marks {
+		f.marks, f.records = now, readHosts(f.cfg).Records
 	}
+	return slices.DeleteFunc(slices.Clone(f.records), func(r naming.Record) bool { return !slices.Contains(nids, r.NID) })
 }
 
-// due reports whether to look, and whether the files are others than those that
-// were read.
-func (r *rendezvous) due(now time.Time, hosts, peers string) bool {
-	if len(r.lost) == 0 || now.Sub(r.looked) < lookEvery {
+// rendezvous looks names up again when both ends have moved at once and lost each other:
+// whoever keeps the names knows where the other one is (RFC 6740 §6.2). It is used in the
+// engine's goroutine.
+type rendezvous struct {
+	whereabouts
+	since  time.Time // somebody has been sought without a break; zero: nobody is
+	looked time.Time
+}
+
+// due reports whether to look, while some correspondents are sought, or none.
+func (r *rendezvous) due(now time.Time, sought bool) bool {
+	switch {
+	case !sought:
+		r.since = time.Time{}
+		return false
+	case r.since.IsZero():
+		r.since = now
+	case now.Sub(r.since) > lookSoon && now.Sub(r.looked) < lookEvery:
 		return false
 	}
 	r.looked = now
-	return marksOf(hosts, peers) != r.marks
+	return true
 }
 
-// lookAgain takes over what the names say by now of those that are lost, if the
-// files have changed. Nobody is forgotten by it: the file may be one that is
-// being written.
-func (h *Host) lookAgain(now time.Time) {
-	r := &h.rendezvous
-	if !r.due(now, h.cfg.Host.Hosts, h.cfg.Peers()) {
+// lookAgain takes over what the names say by now of the correspondents that are sought.
+// Nobody is forgotten by it: the file may be one that is being written.
+func (r *rendezvous) lookAgain(now time.Time, h *Host) {
+	core := h.engine.Core()
+	sought := core.Sought()
+	if !r.due(now, len(sought) > 0) {
 		return
 	}
-	r.marks = marksOf(h.cfg.Host.Hosts, h.cfg.Peers())
-	var err error
-	for _, record := range readHosts(h.cfg).Records {
-		if err == nil && slices.Contains(slices.Collect(maps.Values(r.lost)), record.NID) {
-			if err = h.know(now, h.engine.Core(), record); errors.Is(err, dataplane.ErrFull) {
-				err = nil // said when the names were loaded
-			}
+	found := 0
+	for _, record := range r.look(sought) {
+		if record.NID == h.nid || core.Knows(h.peerOf(record)) {
+			continue
+		}
+		found++
+		err := h.know(now, core, record)
+		if err != nil && !errors.Is(err, dataplane.ErrFull) { // that was said when the names were loaded
+			h.log.Warn("names could not be looked up again", "err", err)
+			return
 		}
 	}
-	if err != nil {
-		h.log.Warn("names could not be looked up again", "err", err)
-		return
+	if found > 0 {
+		h.publishNames()
+		h.log.Info("names were looked up again", "sought", len(sought), "found", found)
 	}
-	h.publishNames()
-	h.log.Info("names were looked up again", "lost", len(r.lost))
 }

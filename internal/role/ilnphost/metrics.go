@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -76,6 +77,7 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
 		}
 		s.Uplinks = uplinkTraffic(procNetDev, h.engine.Links())
+		s.Paths = pathMetrics(core.LinkPaths(now))
 		t := h.tally
 		for trigger, n := range t.handoffs {
 			s.Handoffs[trigger] = n
@@ -86,6 +88,24 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		failure = h.counterMetrics(&s)
 	})
 	return s, errors.Join(err, failure)
+}
+
+// pathMetrics returns what is known of paths, in the order of links.
+func pathMetrics(by map[string]ilnp.LinkPaths) (list []metrics.Paths) {
+	share := func(lost, arrived float64) float64 {
+		if lost == 0 {
+			return 0
+		}
+		return lost / (lost + arrived)
+	}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		t := by[name]
+		list = append(list, metrics.Paths{
+			Link: name, InUse: t.InUse, Avoided: t.Avoided, Left: t.Left, RTT: t.RTT.Seconds(), Least: t.Least.Seconds(),
+			OutRate: t.OutRate, InRate: t.InRate, OutLoss: share(t.OutLost, t.OutRate), InLoss: share(t.InLost, t.InRate),
+		})
+	}
+	return list
 }
 
 // procNetDev has the counters of the links of this process's network namespace. Those in sysfs

@@ -52,7 +52,7 @@ func unreadable(h naming.Hosts) bool {
 // firstNames reads the files for data plane and resolver, before there are sessions.
 // The core is told by restored: it takes what a predecessor left before anything else.
 func (h *Host) firstNames() error {
-	h.rendezvous.marks = marksOf(h.cfg.Host.Hosts, h.cfg.Peers())
+	h.rendezvous.whereabouts = &nameFiles{cfg: h.cfg}
 	h.hosts = readHosts(h.cfg)
 	h.logFaults(h.hosts.Faults)
 	var records []dataplane.Record
@@ -90,7 +90,7 @@ func (h *Host) warnFull(err error) {
 // loadNames reads the files again and makes their records known to core, data plane and
 // resolver. It runs inside Do.
 func (h *Host) loadNames(core *ilnp.Core) error {
-	h.rendezvous.marks = marksOf(h.cfg.Host.Hosts, h.cfg.Peers())
+	h.rendezvous.whereabouts = &nameFiles{cfg: h.cfg}
 	hosts := readHosts(h.cfg)
 	h.logFaults(hosts.Faults)
 	full, err := h.useHosts(time.Now(), core, hosts, true)

@@ -9,7 +9,8 @@ const (
 	allowanceEach    = second
 	allowanceBytes   = 1500
 	allowanceAfresh  = 5 * second
-	rateWindow       = 250 * millisecond
+	rateShift        = 8                     // a window has 2^8 ticks,
+	rateWindow       = 1 << (20 + rateShift) // in ns
 )
 
 func packetsOf(n int) uint64 { return uint64(1 + n/allowanceBytes) }
@@ -49,15 +50,21 @@ func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool 
 	return true
 }
 
-// noteRate stores the number of bytes in the last full window.
-func (l *Live) noteRate(now uint64, n int) {
-	if now-l.RateSince >= rateWindow {
-		if l.RateLast = 0; now-l.RateSince < 2*rateWindow {
-			l.RateLast = l.RateNow
+// noteTx counts a packet that is sent, or without bytes one that does not leave. The first
+// one of a window shows how many bytes the window before had; there is no rate after a pause.
+func (l *Live) noteTx(now uint32, n int) {
+	if (now^l.LastTx)>>rateShift != 0 {
+		if l.RateLast = 0; now-l.LastTx < 2<<rateShift {
+			l.RateLast = uint32(min(l.RateNow, 0xffffffff))
 		}
-		l.RateNow, l.RateSince = 0, now
+		l.RateNow = 0
 	}
-	l.RateNow += uint32(n)
+	l.LastTx = now
+	if n > 0 {
+		l.TxPackets++
+		l.TxBytes += uint64(n)
+		l.RateNow += uint64(n)
+	}
 }
 
 // allows applies the allowance of a pending peer, none of whose locators is validated.

@@ -200,7 +200,7 @@ func TestAllowance(t *testing.T) {
 	if o := s.Egress(now, out(t, 10)); o.Verdict != decide.Consumed || o.Counted(decide.DropUnvalidated) != 1 {
 		t.Errorf("before anything came: verdict %d, %v", o.Verdict, o.Counters)
 	}
-	if l := s.Sessions[key].Live; l.LastTx != now || l.TxPackets != 0 {
+	if l := s.Sessions[key].Live; l.LastTx != uint32(now>>20) || l.TxPackets != 0 {
 		t.Errorf("what was dropped: last tried %d, %d packets sent", l.LastTx, l.TxPackets)
 	}
 	later := now + 3e9

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"roam"
+	"roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
@@ -18,19 +19,19 @@ const (
 // programs.
 type outward struct{ *step }
 
-// Egress is ilnp_session_egress: a packet that leaves by the session device, or arrives at
-// the far end of the segmentation device.
+// Egress is ilnp_session_egress: a packet that leaves by the session device or by an
+// uplink, or arrives at the far end of the segmentation device.
 func (s *State) Egress(now uint64, k *Packet) Outcome {
 	t := newStep(s, now, k)
 	h, ok := k.load(0, ip6.HeaderLen)
 	if k.Other || !ok {
-		return t.end(t.drop(DropNotSession))
+		return t.end(t.refuseEnds(false))
 	}
 	t.src, t.dst = ilvAt(h[ip6.SrcAt:]), ilvAt(h[ip6.DstAt:])
 	if prefix := s.Host.SessionPrefix; t.src.L64 != prefix || t.dst.L64 != prefix {
-		return t.end(t.drop(DropNotSession))
+		return t.end(t.refuseEnds(t.src.L64 == prefix || t.dst.L64 == prefix))
 	}
-	if k.Arrived != 0 && !k.isSegmented() {
+	if k.Arrived != 0 && (s.onUplink(k) || !k.isSegmented()) {
 		t.out.Refused = DropForwarded
 		return t.end(t.drop(DropForwarded))
 	}
@@ -38,6 +39,23 @@ func (s *State) Egress(now uint64, k *Packet) Outcome {
 		return t.end(t.drop(DropMalformed))
 	}
 	return t.end(outward{t}.egress(h[ip6.NextHeaderAt]))
+}
+
+// onUplink reports whether an outgoing packet is at the egress of an uplink.
+func (s *State) onUplink(k *Packet) bool {
+	return k.Link != s.Host.Device && k.Link != s.Host.SegdevEnd
+}
+
+// refuseEnds is the verdict on a packet whose addresses are not both of sessions; one:
+// one of them is.
+func (t *step) refuseEnds(one bool) Verdict {
+	switch {
+	case !t.s.onUplink(t.k):
+		return t.drop(DropNotSession)
+	case one:
+		return t.drop(DropLeak)
+	}
+	return PassOn
 }
 
 func (t outward) egress(next uint8) Verdict {
@@ -164,37 +182,30 @@ func (t outward) transmit(mtu uint32, bears bool, next uint8) Verdict {
 	return Redirect
 }
 
-// noteSent records a sent packet in the session's statistics.
-func (t outward) noteSent(p *Session, l *Live) {
-	l.noteRate(t.now, t.k.Len)
-	l.TxPackets++
-	l.TxBytes += uint64(t.k.Len)
-	t.noteTried(p, l)
-}
-
-// noteTried notes that a local application sends, be it that the packet leaves or not.
-func (t outward) noteTried(p *Session, l *Live) {
-	h := &t.s.Host
-	l.LastTx = t.now
+// noteSent notes that a local application sends, be it that the packet leaves or not, which
+// is of 0 bytes then.
+func (t outward) noteSent(p *Session, l *Live, n int) {
+	h, now := &t.s.Host, moment(t.now)
+	l.noteTx(now, n)
 	if l.UnansweredTx == 0 {
-		l.UnansweredTx = t.now
+		l.UnansweredTx = now
 		return
 	}
-	if p.is(Initiated|Plain) || t.now-l.UnansweredTx < h.SilenceAfter {
+	if p.is(Initiated|Plain) || now-l.UnansweredTx < tick(h.SilenceAfter) {
 		return
 	}
-	if int32(l.SilenceTold-tick(l.UnansweredTx)) > 0 && tick(t.now)-l.SilenceTold < tick(h.SilenceAgain) {
+	if int32(l.SilenceTold-l.UnansweredTx) > 0 && now-l.SilenceTold < tick(h.SilenceAgain) {
 		return
 	}
-	l.SilenceTold = tick(t.now)
+	l.SilenceTold = now
 	t.tell(Urgent, Silence, Event{Key: p.Alias})
 }
 
 // sendInSession sends a packet of a session.
 func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	l := p.live()
-	if p.is(Dead) && l.LifeSeq != p.Seq {
-		t.noteSent(p, l)
+	if p.is(Dead) && !l.LifeTold {
+		t.noteSent(p, l, t.k.Len)
 		return t.noPath()
 	}
 	i := -1
@@ -211,11 +222,11 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	if done {
 		return v
 	}
-	hinted := l.HintSeq == p.Seq && l.Hint != 0 && !p.is(Unconfirmed) && !t.s.Host.Obstructed
+	hinted := l.Hint != 0 && !p.is(Unconfirmed) && !t.s.Host.Obstructed
 	if !p.is(Initiated|Plain) && (hinted || p.Unvalidated>>p.path(i).Remote&1 != 0) {
 		if i, hinted = t.tryPath(p, l, i, hinted); i < 0 {
 			t.count(DropUnvalidated)
-			t.noteTried(p, l)
+			t.noteSent(p, l, 0)
 			return t.noPath()
 		}
 	}
@@ -236,6 +247,7 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 	if t.out.OverNIDs = nidsOnly; t.c.proto == ip6.ICMPv6 {
 		t.out.OverNIDs = p.is(ICMPRFC6741)
 	}
+	t.countSent(p)
 	t.out.Encap = p.is(Encap) && t.isEncapsulated(next)
 	if t.out.Encap || !p.is(Encap) && t.nonceDue(p, l) {
 		t.out.Nonce = p.LocalNonce
@@ -248,7 +260,7 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 		t.sendProbeCopy(p, l)
 	}
 	if !t.isProbeAnswer() {
-		t.noteSent(p, l)
+		t.noteSent(p, l, t.k.Len)
 	}
 	if p.is(Plain) {
 		t.count(TxPlain)
@@ -260,7 +272,7 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 // session.
 func (t outward) isProbeAnswer() bool {
 	n := t.k.Len - t.c.at
-	return t.c.proto == ip6.ICMPv6 && t.c.kind == 129 && (n == probeLen || n == probePerFlowLen)
+	return t.c.proto == ip6.ICMPv6 && t.c.kind == 129 && (n == probeLen || n == probePerFlowLen || n == 8+ilnp.ReportLen)
 }
 
 // address makes a packet of the session leave by an uplink, to a locator.
@@ -349,25 +361,9 @@ func (t outward) sendPlainFlow(p *Session) (Verdict, bool) {
 	if !t.holdsChecksum() {
 		return t.drop(DropKernelHelper), true
 	}
-	l.LastTx = t.now
-	l.TxPackets++
-	l.TxBytes += uint64(t.k.Len)
+	l.noteTx(moment(t.now), t.k.Len)
 	t.count(TxPlain)
 	t.count(TxPackets)
 	t.out.Action = Sent
 	return Redirect, true
-}
-
-// UplinkEgress is ilnp_uplink_egress: it drops session addresses that would leave by an
-// uplink.
-func (s *State) UplinkEgress(now uint64, k *Packet) Outcome {
-	t := newStep(s, now, k)
-	h, ok := k.load(0, ip6.HeaderLen)
-	if k.Other || !ok {
-		return t.end(PassOn)
-	}
-	if prefix := s.Host.SessionPrefix; ilvAt(h[ip6.SrcAt:]).L64 == prefix || ilvAt(h[ip6.DstAt:]).L64 == prefix {
-		return t.end(t.drop(DropLeak))
-	}
-	return t.end(PassOn)
 }

@@ -166,6 +166,7 @@ func (t *step) receiveInSession(p *Session) Verdict {
 		t.count(RxStaleLocator)
 	}
 	t.noteHeard(p, l, known)
+	t.countReceived(p)
 	plain := countsNIDsOnly(p, l) && !t.sumsNIDsOnly()
 	t.noteStack(p, l, m, plain)
 	if v, done := t.receiveControl(p, l, m, known); done {
@@ -215,7 +216,7 @@ func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
 // receiveControl processes a control message of the session.
 func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict, bool) {
 	message := t.c.proto == ip6.ICMPv6 && m == authentic && t.c.isWhole()
-	var share *uint64
+	var share *uint32
 	switch {
 	case message && t.c.kind == ilnp.TypeLocatorUpdate:
 		share = &l.UpdatesUntil
@@ -225,7 +226,11 @@ func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict,
 		if isUnvalidated(p, known) {
 			t.allowance(p, t.src.L64, false).charge(t.k.Len)
 		}
-		return t.answerEcho(p.LocalNonce)
+		v, done := t.answerEcho(p.LocalNonce)
+		if done && t.out.Action == Answered {
+			t.out.Report = t.report(p)
+		}
+		return v, done
 	default:
 		return 0, false
 	}

@@ -71,7 +71,7 @@ const (
 // matchOf returns the relation of the packet to the session. known is the result of
 // accepted.
 func (t *step) matchOf(p *Session, l *Live, known int) match {
-	seen := l.HintSeq == p.Seq && l.Hint == t.src.L64
+	seen := l.Hint != 0 && l.Hint == t.src.L64
 	switch {
 	case !t.c.nonce.Present():
 		return t.matchBare(p, l, known, seen)
@@ -92,7 +92,7 @@ func (t *step) matchOf(p *Session, l *Live, known int) match {
 	case p.RemoteNonce != t.c.nonce:
 		return otherNonce
 	}
-	l.LastNonceRx = t.now
+	l.LastNonceRx = moment(t.now)
 	if known == 0 && p.is(Unconfirmed) {
 		if takeShare(&l.ToldUntil, t.now, 0) {
 			t.tellOf(p, LocatorSeen, NotFound)
@@ -104,7 +104,7 @@ func (t *step) matchOf(p *Session, l *Live, known int) match {
 			t.count(DropRingShare)
 			return authentic
 		}
-		l.Hint, l.HintSeq = t.src.L64, p.Seq
+		l.Hint = t.src.L64
 		t.tellOf(p, LocatorSeen, NotFound)
 	}
 	return authentic
@@ -116,7 +116,7 @@ func (t *step) matchBare(p *Session, l *Live, known int, seen bool) match {
 	case known == 0 && !seen:
 		return strangePlace
 	case !p.is(Plain) && known != 0 && !seen && !isOwnPlace(p, known) &&
-		(p.is(Unrecorded) && l.HintSeq == p.Seq && l.Hint != 0 || t.isClaimed(p)):
+		(p.is(Unrecorded) && l.Hint != 0 || t.isClaimed(p)):
 		return strangePlace
 	case p.is(Initiated) && !l.Retried:
 		return notNow
@@ -128,17 +128,15 @@ const outage = 250 * millisecond
 
 // noteHeard updates the statistics for a packet of the session.
 func (t *step) noteHeard(p *Session, l *Live, known int) {
-	l.LastRx = t.now
-	if l.UnansweredTx != 0 && t.now-l.UnansweredTx > outage {
-		if l.Returned = tick(t.now); l.Returned == 0 {
-			l.Returned--
-		}
+	l.LastRx = moment(t.now)
+	if l.UnansweredTx != 0 && l.LastRx-l.UnansweredTx > tick(outage) {
+		l.Returned = l.LastRx
 	}
 	l.UnansweredTx = 0
 	l.RxPackets++
 	l.RxBytes += uint64(t.k.Len)
-	if p.is(Dead) && l.LifeSeq != p.Seq {
-		l.LifeSeq = p.Seq
+	if p.is(Dead) && !l.LifeTold {
+		l.LifeTold = true
 		t.tellOf(p, Life, NotFound)
 	}
 	if isUnvalidated(p, known) {
@@ -162,14 +160,15 @@ func (t *step) noteMore(p *Session, l *Live) {
 
 // noteAsked records a probe of the correspondent, and its request.
 func (t *step) noteAsked(p *Session, l *Live) {
-	perFlow := t.k.Len-t.c.at == probePerFlowLen
+	r, _ := t.reportAsked()
+	perFlow := r.PerFlow || t.k.Len-t.c.at == probePerFlowLen
 	if perFlow && !l.AskedPerFlow {
 		if !takeShare(&l.ToldUntil, t.now, 0) {
 			return
 		}
 		t.tellOf(p, PerFlowAsked, NotFound)
 	}
-	l.Asked, l.AskedPerFlow = true, perFlow
+	l.Asked, l.AskedPerFlow, l.AskedCounts = true, perFlow, r.Counted
 }
 
 // noteStack learns properties of the sender's stack from a packet.
@@ -179,7 +178,7 @@ func (t *step) noteStack(p *Session, l *Live, m match, plain bool) {
 	case rule && t.c.nonce.Present():
 		l.WithNonce++
 	case rule && !plain && !(p.is(PlainFlows) && t.c.proto == ip6.TCP):
-		l.WithoutNonce++
+		l.Bare = true
 	}
 	if m == authentic && rule {
 		l.NonceAt = t.dst.L64

@@ -26,9 +26,6 @@ func (s *State) uplink(p *Session, i int) *Uplink { return &s.Uplinks[p.path(i).
 // choose returns the path that has carried the fewest bytes, or -1. It omits paths to
 // locators in skip, and uses reserve paths only if something is skipped.
 func (s *State) choose(p *Session, l *Live, skip uint8) int {
-	if l.PathSeq != p.Seq {
-		l.PathBytes, l.PathSeq = [MaxPaths]uint32{}, p.Seq
-	}
 	end, best, least := p.NPaths, -1, uint32(0)
 	if skip != 0 {
 		end = len(p.Paths)

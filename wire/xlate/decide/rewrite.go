@@ -78,6 +78,12 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 	b[ip6.HopLimitAt] = ilnp.HopLimit
 	b[c.at] = ilnp.TypeEchoReply
 	adjustAt(b[c.at+2:], uint16(ilnp.TypeEchoRequest)<<8, uint16(ilnp.TypeEchoReply)<<8)
+	if o.Report != nil {
+		data := b[c.at+8:]
+		filled := o.Report.AppendReply(nil, [16]byte(data))
+		adjustAt(b[c.at+2:], ip6.Sum(data[:ilnp.ReportLen]), ip6.Sum(filled))
+		copy(data, filled)
+	}
 	old := ip6.Sum(b[c.optionAt+2 : c.optionAt+2+int(c.nonce.Len)])
 	copy(b[c.optionAt+2:], o.Nonce.Value())
 	if c.encap {

@@ -130,6 +130,6 @@ func (t *step) noteBare(p *Session, l *Live) {
 	if l.CopyAnswers < copyAnswers {
 		return
 	}
-	l.SoughtSince, l.CopyAnswers, l.WithoutNonce = 0, 0, 0
+	l.SoughtSince, l.CopyAnswers, l.Bare = 0, 0, false
 	t.tellOf(p, RuleSeen, FoundOther)
 }

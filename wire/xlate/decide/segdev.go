@@ -104,7 +104,7 @@ func (t outward) sendProbeCopy(p *Session, l *Live) {
 
 // isMoot reports whether a copy of a first packet is no longer needed.
 func (t outward) isMoot(p *Session, l *Live) bool {
-	if !isRuleSought(p, l) || p.is(Encap) || l.Retried || l.Asked || l.WithNonce != 0 || l.WithoutNonce != 0 {
+	if !isRuleSought(p, l) || p.is(Encap) || l.Retried || l.Asked || l.WithNonce != 0 || l.Bare {
 		t.count(TxProbeCopyMoot)
 		return true
 	}

@@ -34,6 +34,8 @@ type Host struct {
 	ProbeID       uint16
 	NonceLen      uint8
 	Segdev        uint32     // index of the segmentation device; 0: none
+	SegdevEnd     uint32     // and of its far end
+	Device        uint32     // index of the session device
 	Reals         []roam.ILV // addresses that servers may be bound to
 	EncapPort     uint16     // of UDP encapsulation; 0: none
 	SilenceAfter  uint64
@@ -70,6 +72,7 @@ const (
 	PlainFlows   Flags = 8192
 	ICMPRFC6741  Flags = 16384
 	Unrecorded   Flags = 32768
+	Counted      Flags = 65536
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.
@@ -109,28 +112,32 @@ type Session struct {
 
 // Live is the programs' state of a session. Ticks are 2^20 ns.
 type Live struct {
-	Birth, PathSeq, HintSeq, LifeSeq uint32
-	UnansweredTx, LastTx             uint64
-	TxPackets, TxBytes               uint64
-	RateSince                        uint64
-	RateLast, RateNow                uint32
-	LastRx, LastNonceRx              uint64
-	RxPackets, RxBytes               uint64
-	WithNonce, WithoutNonce          uint32
-	SilenceTold, Returned            uint32 // ticks
-	Hint                             roam.L64
-	Rule                             Found
-	Cuts, Retried                    bool
-	Asked, AskedPerFlow              bool
-	PathBytes                        [MaxPaths]uint32
-	Learned                          ilnp.Nonce
-	SoughtSince, CopySent            uint32 // ms
-	ToldUntil, UpdatesUntil          uint64
-	StallTold, QueueTold             uint32 // ticks
-	NonceAt                          roam.L64
-	CopyPorts                        [2]uint16
-	CopyOpen                         bool
-	CopyAnswers                      uint8
+	Birth, Seq              uint32 // Hint, PathBytes and LifeTold belong to that Seq
+	UnansweredTx            uint32 // ticks; 0: never, as of those that follow
+	LastTx, LastRx          uint32
+	LastNonceRx             uint32
+	TxPackets, TxBytes      uint64
+	RateLast                uint32 // bytes sent in the window before that of LastTx,
+	RateNow                 uint64 // and in that one
+	RxPackets, RxBytes      uint64
+	WithNonce               uint32
+	Bare                    bool   // packets without nonce came
+	SilenceTold, Returned   uint32 // ticks
+	LifeTold                bool
+	Hint                    roam.L64
+	Rule                    Found
+	Cuts, Retried           bool
+	Asked, AskedPerFlow     bool
+	AskedCounts             bool
+	PathBytes               [MaxPaths]uint32
+	Learned                 ilnp.Nonce
+	SoughtSince, CopySent   uint32 // ms
+	ToldUntil, UpdatesUntil uint32 // in 2^16 ns
+	StallTold, QueueTold    uint32 // ticks
+	NonceAt                 roam.L64
+	CopyPorts               [2]uint16
+	CopyOpen                bool
+	CopyAnswers             uint8
 }
 
 // Other is a pending peer that gets no answer under its NID.
@@ -217,6 +224,7 @@ type State struct {
 	Allowances map[AllowanceKey]*Allowance
 	Known      map[roam.NID]bool // true: at any locator
 	Places     map[roam.ILV]bool
+	PathCounts map[PathKey]*PathCounts
 	Sockets    Sockets // nil: this host has none
 	Marks      Marks
 	// Forget is called with each new pending peer, so that the owner of the state can bound
@@ -231,7 +239,7 @@ func NewState() *State {
 		Sessions: map[Key]*Session{}, ByNIDs: map[Key]*Session{}, Sources: map[AllowanceKey]bool{},
 		Collisions: map[CollisionKey]Key{}, Obstructed: map[ObstructionKey]bool{}, Pending: map[Key]*Pending{},
 		PlainNodes: map[Key]bool{}, PlainFlows: map[FlowKey]FlowEnds{}, Allowances: map[AllowanceKey]*Allowance{},
-		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{},
+		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{},
 	}
 }
 
@@ -264,12 +272,17 @@ func (s *State) find(k Key) *Session {
 	return s.ByNIDs[k]
 }
 
-// live returns the programs' state of the session; cleared if the slot changed hands.
+// live returns the programs' state of the session. It is cleared if the slot changed hands,
+// and what belongs to an entry if that is another one.
 func (p *Session) live() *Live {
-	if p.Live.Birth != p.Birth {
-		*p.Live = Live{Birth: p.Birth}
+	l := p.Live
+	if l.Birth != p.Birth {
+		*l = Live{Birth: p.Birth}
 	}
-	return p.Live
+	if l.Seq != p.Seq {
+		l.Seq, l.Hint, l.LifeTold, l.PathBytes = p.Seq, 0, false, [MaxPaths]uint32{}
+	}
+	return l
 }
 
 // Seen returns a copy of the programs' state of the session.

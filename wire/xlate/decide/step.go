@@ -50,6 +50,26 @@ func (t *step) refuse(why Counter) Verdict {
 // tick is a time for comparison by difference.
 func tick(ns uint64) uint32 { return uint32(ns >> 20) }
 
+// moment returns the tick of something that may not have been yet, which is 0.
+func moment(ns uint64) uint32 { return max(tick(ns), 1) }
+
+// tickAhead is how far a tick may be ahead of an earlier look at the clock. One beyond that
+// is of the past, within 52 days.
+const tickAhead = 1 << 16
+
+// TimeOf returns when a tick of Live began, in ns of the clock that is at now. It is 0 for
+// tick 0, which stands for never.
+func TimeOf(t uint32, now uint64) uint64 {
+	if t == 0 {
+		return 0
+	}
+	at := max(now>>20, 1)
+	if ahead := t - tick(now); ahead < tickAhead {
+		return (at + uint64(ahead)) << 20
+	}
+	return (at - min(uint64(tick(now)-t), at-1)) << 20
+}
+
 func (t *step) tell(ring Ring, kind EventKind, e Event) {
 	e.Kind, e.Ring = kind, ring
 	if e.Link == 0 {
@@ -84,18 +104,24 @@ func (t *step) about() Event {
 }
 
 const (
-	shareEach  = 10 * millisecond
+	shareShift = 16 // the unit of shares is 2^16 ns
+	shareEach  = uint32(10*millisecond) >> shareShift
 	shareBurst = 64
+	shareAhead = 1 << 20 // more than a packet can cost
 )
 
 // takeShare subtracts n bytes from a session's share of the ring, and reports whether they
 // fit.
-func takeShare(full *uint64, now uint64, n int) bool {
-	until := max(*full, now)
-	if until-now > (shareBurst-1)*shareEach {
+func takeShare(full *uint32, now uint64, n int) bool {
+	at := uint32(now >> shareShift)
+	ahead := *full - at
+	if ahead > shareAhead {
+		ahead = 0
+	}
+	if ahead > (shareBurst-1)*shareEach {
 		return false
 	}
-	*full = until + shareEach*uint64(1+n/eventDataSmall)
+	*full = at + ahead + shareEach*uint32(1+n/eventDataSmall)
 	return true
 }
 
@@ -131,7 +157,11 @@ const (
 // isProbe reports whether the packet is an echo request of a daemon.
 func (t *step) isProbe() bool {
 	n := t.k.Len - t.c.at
-	return t.c.proto == ip6.ICMPv6 && t.c.kind == 128 && (n == probeLen || n == probePerFlowLen)
+	if t.c.proto != ip6.ICMPv6 || t.c.kind != 128 {
+		return false
+	}
+	_, asked := t.reportAsked()
+	return n == probeLen || n == probePerFlowLen || asked
 }
 
 var resyncMark = [4]byte{'r', 'o', 'a', 'm'}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/flowrule"
 	"roam/ilnp"
 	"roam/ilnp/slowpath"
 	dataplane "roam/internal/dataplane/ilnphost"
@@ -34,6 +35,7 @@ type Plane interface {
 	Delete(ilnp.SessionKey) error
 	Sync([]ilnp.Entry) error
 	SetObstructed(map[dataplane.Obstruction]bool) error
+	WriteRules(number uint32, r dataplane.FlowRules) (uint32, error)
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
 	Activity() ([]ilnp.Activity, map[ilnp.SessionKey]dataplane.Traffic, error)
@@ -50,6 +52,7 @@ type Network interface {
 	Events() <-chan hostnet.Event
 	Device() hostnet.Device
 	FlushPMTU(dst netip.Addr) error
+	Direct(roam.LinkID)
 	DestroySockets(remote netip.Addr) error
 }
 
@@ -63,6 +66,7 @@ type Policies interface {
 // Sender is what the engine sends with.
 type Sender interface {
 	Send(link roam.LinkID, packet []byte) error
+	SendTrain(link roam.LinkID, packets [][]byte) error
 	SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error
@@ -76,6 +80,8 @@ type Config struct {
 	Network Network
 	Policy  Policies
 	Sender  Sender
+	// Translates is dataplane.TranslatesAtUplinks; nil: they do not.
+	Translates func() (bool, error)
 	// Reassembled are the control messages that came in fragments; nil: none.
 	Reassembled   <-chan rawio.Message
 	SessionPrefix roam.L64
@@ -85,6 +91,9 @@ type Config struct {
 	StateFile     string                    // where sessions are kept for a successor, while the data plane goes on
 	RecordFile    string                    // where they are kept for the time after the next boot; "": nowhere
 	SaveEvery     time.Duration             // at the latest, when none has changed; 0: not then
+	Rules         flowrule.Set              // of the user, for flows; see Engine.SetRules
+	CgroupID      func(dir string) uint64   // 0: there is none
+	Preference    func(link string) uint16  // of the locators on a link
 	Disabled      []string                  // names of links that are not to be used
 	OnEvent       func(ilnp.Event, *Engine) // called in the engine's goroutine
 	OnTrouble     func(link, reason string) // likewise
@@ -111,9 +120,11 @@ type Engine struct {
 	loop *loop.Loop
 	uplinks
 	policy
+	direct
 	savers
 	assistant
 	candidates
+	rules
 	traffic    map[ilnp.SessionKey]dataplane.Traffic
 	pending    slowpath.PendingQueue
 	held       slowpath.Queue // first packets
@@ -149,6 +160,8 @@ func New(cfg Config) *Engine {
 		base: b, uplinks: &e.uplinks, known: make(map[roam.LinkID]bool), prepared: make(chan roam.LinkID, 1),
 	}
 	e.policy = policy{base: b, uplinks: &e.uplinks}
+	e.rules = newRules(b, &e.uplinks)
+	e.direct = direct{base: b, uplinks: &e.uplinks, policy: &e.policy, attached: make(map[roam.LinkID]bool)}
 	return e
 }
 
@@ -199,7 +212,7 @@ func (e *Engine) part() *loop.Part {
 		},
 		Machines: []loop.Machine{
 			hostMachine{e},
-			loop.Every(now, activityEvery, func(now time.Time) { e.readActivity(now); loadList() }),
+			loop.Every(now, activityEvery, func(now time.Time) { e.readActivity(now); e.chooseDirect(); loadList() }),
 			loop.Every(now, secretEvery, func(time.Time) {
 				e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
 			}),
@@ -238,6 +251,7 @@ func (e *Engine) handleTimer(now time.Time) {
 
 func (e *Engine) readActivity(now time.Time) {
 	e.uplinks.confirm(now)
+	e.rules.lookAgain()
 	acts, traffic, err := e.cfg.Plane.Activity()
 	if err != nil {
 		e.report("read activity", err)

@@ -39,11 +39,19 @@ type outside struct {
 	sent, past, injected, resent [][]byte
 	copied                       [][]byte
 	fails                        error // what Send returns
+	direct                       []roam.LinkID
 }
 
 func (o *outside) Send(_ roam.LinkID, p []byte) error {
 	if o.fails == nil {
 		o.sent = append(o.sent, p)
+	}
+	return o.fails
+}
+
+func (o *outside) SendTrain(_ roam.LinkID, packets [][]byte) error {
+	if o.fails == nil {
+		o.sent = append(o.sent, packets...)
 	}
 	return o.fails
 }
@@ -79,6 +87,9 @@ func (o *outside) FlushPMTU(a netip.Addr) error {
 	o.flushed = append(o.flushed, a)
 	return nil
 }
+
+// Direct remembers the choices of an uplink for the direct route.
+func (o *outside) Direct(l roam.LinkID) { o.direct = append(o.direct, l) }
 
 // DestroySockets remembers whose sockets were destroyed.
 func (o *outside) DestroySockets(a netip.Addr) error {

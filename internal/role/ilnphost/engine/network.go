@@ -17,6 +17,7 @@ func (e *Engine) handleNetwork(now time.Time, ev hostnet.Event) {
 		e.uplinkChanged(now, ev.Uplink)
 	case hostnet.LinkGone:
 		delete(e.links, ev.Link)
+		e.noteAttached(ev.Link, false)
 		e.forgetLocals(ev.Link)
 		e.writeUplinks()
 		e.report("detach from link", e.cfg.Plane.DetachUplink(ev.Link))
@@ -31,6 +32,7 @@ func (e *Engine) handleNetwork(now time.Time, ev hostnet.Event) {
 		e.core.HandleLocator(now, ev.PrefixEvent)
 	case hostnet.PolicyChanged:
 		e.policyChanged(now, ev.Armed)
+		e.chooseDirect()
 	case hostnet.LinkSeen:
 		if _, uplink := e.links[ev.Link]; !uplink {
 			e.report("guard link "+ev.Name, e.cfg.Plane.GuardLink(ev.Link, ev.HasMAC))
@@ -59,7 +61,9 @@ func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
 	e.becameUplink(u.Link)
 	e.core.SetLinkMTU(u.Link, u.MTU)
 	if !known || old.HasMAC != u.HasMAC {
-		e.report("attach to link "+u.Name, e.cfg.Plane.AttachUplink(u.Link, u.HasMAC))
+		err := e.cfg.Plane.AttachUplink(u.Link, u.HasMAC)
+		e.report("attach to link "+u.Name, err)
+		e.noteAttached(u.Link, err == nil && u.HasMAC)
 	}
 	if !known && e.disabled[u.Name] {
 		e.core.SetLinkDisabled(now, u.Link, true)
@@ -94,6 +98,7 @@ func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
 	} else {
 		delete(e.disabled, name)
 	}
+	e.rules.rewrite() // a rule has no costs for a link that is out of use
 	if id, ok := e.LinkByName(name); ok {
 		e.readHeard()
 		e.core.SetLinkDisabled(now, id, disabled)

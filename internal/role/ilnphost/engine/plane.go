@@ -35,7 +35,7 @@ func (e *Engine) handlePlane(now time.Time, ev dataplane.Event) {
 		if e.resyncIn(now, ev) {
 			return
 		}
-		e.core.HandlePacket(now, ev.Link, ev.Packet)
+		e.core.HandlePacket(seenAt(now, ev), ev.Link, ev.Packet)
 	case dataplane.ErrorIn:
 		e.errorIn(now, ev)
 	case dataplane.ErrorOut:
@@ -63,6 +63,15 @@ func (e *Engine) handlePlane(now time.Time, ev dataplane.Event) {
 		}
 		e.core.HandleObservation(now, o)
 	}
+}
+
+// seenAt returns when the programs saw an event: round trips are to be without the time that
+// it waited for the daemon.
+func seenAt(now time.Time, ev dataplane.Event) time.Time {
+	if waited := now.Sub(ev.At); waited < 0 || waited > time.Second {
+		return now
+	}
+	return ev.At
 }
 
 func observation(trigger ilnp.Trigger, ev dataplane.Event) ilnp.Observation {

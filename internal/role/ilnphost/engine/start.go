@@ -22,6 +22,7 @@ const adoptWithin = 2 * time.Second
 // is touched, so that sessions of an earlier process are not interrupted.
 func (e *Engine) start(ctx context.Context) error {
 	now := e.clock()
+	e.begin(now)
 	if err := e.restore(now); err != nil {
 		// Sessions that cannot be restored end; the host still comes up.
 		e.cfg.Log.Warn("sessions of the last run are lost", "err", err)

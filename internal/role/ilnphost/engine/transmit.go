@@ -17,6 +17,10 @@ const leastMTU = 1280
 // transmit sends a control packet. One with very many locators goes in
 // fragments that any path carries; each repeats the nonce.
 func (u *uplinks) transmit(o ilnp.Transmit) {
+	if len(o.Behind) > 0 {
+		u.report("send train", u.cfg.Sender.SendTrain(o.Link, append([][]byte{o.Packet}, o.Behind...)))
+		return
+	}
 	parts := [][]byte{o.Packet}
 	if len(o.Packet) > leastMTU && !o.Whole {
 		var id [4]byte

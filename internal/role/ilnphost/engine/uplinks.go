@@ -28,6 +28,7 @@ type uplinks struct {
 	looked, known time.Time
 	// serverAddrs are the addresses of the uplinks, as last written.
 	serverAddrs []netip.Addr
+	onRows      func() // the table was written
 }
 
 func newUplinks(b *base) uplinks {
@@ -120,6 +121,9 @@ func (u *uplinks) write() {
 	}
 	u.report("write table of uplinks", u.cfg.Plane.SetUplinks(entries))
 	u.completeEntries(entries)
+	if u.onRows != nil {
+		u.onRows()
+	}
 	u.writeServerAddrs()
 }
 
@@ -152,7 +156,8 @@ func (u *uplinks) completeEntries(entries []dataplane.UplinkEntry) {
 		return
 	}
 	for _, p := range u.entries {
-		if slices.ContainsFunc(p.Paths, func(path ilnp.Path) bool { return slices.Contains(late, path.Local) }) {
+		isLate := func(path ilnp.Path) bool { return slices.Contains(late, path.Local) }
+		if slices.ContainsFunc(p.Paths, isLate) || slices.ContainsFunc(p.Ruled, isLate) {
 			u.report("complete the paths of a session", u.cfg.Plane.Upsert(p))
 		}
 	}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The user's rules for flows, as the daemon writes them (package flowrule), and their maps. */
+#ifndef ROAM_ILNP_FLOWRULETYPES_H
+#define ROAM_ILNP_FLOWRULETYPES_H
+
+#include "types.h"
+
+#define MAX_RULES 32   /* of one set; there is room for two sets: sessions change over one by one */
+#define PORT_RANGES 4
+#define RULES_BY_CGROUP 128 /* of session_entry.rules_at: a rule of the session asks for the cgroup */
+
+enum flow_policy {
+	FLOW_ADAPTIVE, /* as without a rule */
+	FLOW_EQUAL,    /* packets by turns, by what paths cost, */
+	FLOW_WEIGHTED, /* the same */
+	FLOW_FAILOVER, /* the path of the least cost */
+	FLOW_BY_FLOW,  /* each flow one path */
+	FLOW_LOW_DELAY, /* the shortest path */
+};
+
+enum flow_rule_flags {
+	FLOW_RULE_PORTS = 1,     /* it names ports of the peer, */
+	FLOW_RULE_OWN_PORTS = 2, /* ports of this host, */
+	FLOW_RULE_CGROUP = 4,    /* a cgroup */
+};
+
+struct port_range {
+	__u16 first, last; /* host order; last 0: none */
+};
+
+struct flow_rule {
+	__u64 dscp; /* bit i: code point i; 0: any */
+	struct port_range ports[PORT_RANGES];
+	struct port_range own_ports[PORT_RANGES];
+	__u32 cost[MAX_UPLINKS]; /* by uplink, see Rule.Costs of package flowrule; 0: not used */
+	enum flow_rule_flags flags;
+	enum flow_policy policy;
+	__u8 proto; /* 0: any */
+	__u8 pad[7];
+};
+
+struct cgroup_key {
+	__u64 id;
+	__u64 set; /* index of the first rule of the set */
+};
+
+/* A session that sends flows by turns. */
+struct turns_key {
+	__u32 slot, birth; /* of the session */
+	__u32 rule;        /* index in flow_rules */
+	__u32 pad;
+};
+
+struct rule_turns {
+	__u64 spent[MAX_UPLINKS]; /* by each uplink: bytes times cost, compared by difference */
+	__u64 floor;              /* what the uplink had spent that was chosen last */
+	__u32 next;               /* behind the path that was chosen last: those of one uplink take turns */
+	__u32 pad;
+};
+
+struct {
+	/* Which flows does each rule match, and what may they use? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct flow_rule);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_rules SEC(".maps");
+
+struct {
+	/* Which rules of a set, as bits, name this cgroup? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 2 * MAX_RULES);
+	__type(key, struct cgroup_key);
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} rule_cgroups SEC(".maps");
+
+struct {
+	/* What has each path got of the flows of a rule? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct turns_key);
+	__type(value, struct rule_turns);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} rule_turns SEC(".maps");
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Flows: which two nodes have a session across the border, out of their nonces. One node
+ * alone makes no entry that lasts: a flood of nonces from one side passes through a table
+ * of its own, and the flows of nodes that answered each other stay.
+ */
+#ifndef ROAM_SBR_FLOW_H
+#define ROAM_SBR_FLOW_H
+
+#include "rule.h"
+
+/* Gives the daemon a flow. */
+static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_key *key)
+{
+	struct handover *h = bpf_ringbuf_reserve(&handovers, __builtin_offsetof(struct handover, data), 0);
+
+	if (!h) {
+		count(DROP_RING_FULL);
+		return;
+	}
+	h->kind = HAND_FLOW;
+	h->ifindex = skb->ifindex;
+	h->len = 0;
+	h->mtu = 0;
+	h->flow = *key;
+	bpf_ringbuf_submit(h, 0);
+}
+
+/* Notes the nonce of a packet. A flow is confirmed once both nodes have sent one. */
+__noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
+{
+	struct flow_key key;
+	struct flow now = {}, *was;
+
+	if (!x)
+		return 0;
+	key = x->key;
+	was = bpf_map_lookup_elem(&pending_flows, &key);
+	if (was)
+		now = *was;
+	now.seen = x->now >> 30;
+	if (x->rule)
+		now.rule = x->rule;
+	if (x->inward) {
+		now.inward = x->c.nonce;
+		now.remote = x->ip.src.l64;
+	} else {
+		now.outward = x->c.nonce;
+		now.internal = x->ip.src.l64;
+		now.remote = x->ip.dst.l64;
+		now.ifindex = skb->ifindex;
+	}
+	if (!now.inward.len || !now.outward.len) {
+		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
+		return 0;
+	}
+	if (bpf_map_update_elem(&flows, &key, &now, BPF_ANY)) {
+		count(FLOW_TABLE_FULL);
+		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
+		return 0;
+	}
+	bpf_map_delete_elem(&pending_flows, &key);
+	count(FLOW_CONFIRMED);
+	hand_flow(skb, &key);
+	return 0;
+}
+
+/* Finds the flow of a packet, and notes its nonce where that is new. Null: it is of no flow
+ * that is confirmed.
+ */
+static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossing *x)
+{
+	struct flow_key key = x->key;
+	struct flow *f = bpf_map_lookup_elem(&flows, &key);
+	const struct nonce *known;
+
+	x->now = bpf_ktime_get_coarse_ns();
+	if (f && f->seen != (__u32)(x->now >> 30))
+		f->seen = x->now >> 30;
+	x->rule = f ? f->rule : RULE_UNKNOWN;
+	if (!x->c.nonce.len)
+		return f;
+	known = f && x->inward ? &f->inward : f ? &f->outward : 0;
+	if (known && same_nonce(known, &x->c.nonce)) {
+		if (x->inward)
+			f->remote = x->ip.src.l64;
+		if (!x->rule)
+			f->rule = x->rule = shown_rule(skb, x);
+		return f;
+	}
+	x->rule = shown_rule(skb, x);
+	note_nonce(skb, x);
+	if (!f)
+		f = bpf_map_lookup_elem(&flows, &key);
+	return f;
+}
+
+#endif

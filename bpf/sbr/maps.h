@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The maps of a site border router. */
+#ifndef ROAM_SBR_MAPS_H
+#define ROAM_SBR_MAPS_H
+
+#include "types.h"
+#include "drop.h"
+
+struct {
+	/* What is to be done with packets of no flow? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct border);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} borders SEC(".maps");
+
+struct {
+	/* Is this locator internal, or a provider's, and what is it rewritten to? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, union half);
+	__type(value, struct locator);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} locators SEC(".maps");
+
+struct {
+	/* How do packets leave from this site locator? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SITES);
+	__type(key, __u32);
+	__type(value, struct site);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} sites SEC(".maps");
+
+struct {
+	/* Is this an address of the border itself? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, struct addr);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} own_addresses SEC(".maps");
+
+struct {
+	/* Of which flows have both nodes sent a nonce? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
+	__type(key, struct flow_key);
+	__type(value, struct flow);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flows SEC(".maps");
+
+struct {
+	/* Of which flows has one node sent a nonce? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct flow_key);
+	__type(value, struct flow);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pending_flows SEC(".maps");
+
+struct {
+	/* From which site locators may packets of this flow come? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
+	__type(key, struct flow_key);
+	__type(value, struct announced);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} announced SEC(".maps");
+
+struct {
+	/* To which site locator did this probe come? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct probe);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} probes SEC(".maps");
+
+struct {
+	/* Which member of this label has the next packet? */
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_LABEL + 1);
+	__type(key, __u32);
+	__type(value, struct credits);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} credits SEC(".maps");
+
+struct {
+	/* How many packets passed this site locator? */
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_SITES);
+	__type(key, __u32);
+	__type(value, struct share);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} shares SEC(".maps");
+
+struct {
+	/* What must the daemon do? */
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} handovers SEC(".maps");
+
+#endif

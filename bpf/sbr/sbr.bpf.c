@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* A site border router: rewrites the locators of packets that cross the edge of a site.
+ * Packets from inside get the source locator that the policy wants and leave by its link;
+ * packets from outside get the internal locator of their destination, and the stack of this
+ * host forwards them. What needs a decision once a flow goes to the daemon.
+ */
+#include "send.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline int is_local(const struct addr *a)
+{
+	return a->l64.b[0] == 0xff || (a->l64.b[0] == 0xfe && (a->l64.b[1] & 0xc0) == 0x80);
+}
+
+static __always_inline const struct border *this_border(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&borders, &zero);
+}
+
+/* Finds what the policy says of a locator. Most of the others are told apart by a bit, for
+ * less than a look-up.
+ */
+static __always_inline struct locator *locator_of(union half l64)
+{
+	const struct border *b = this_border();
+
+	if (!b || !(b->locator_bits >> (l64.v * 0x9e3779b97f4a7c15ULL >> 58) & 1))
+		return 0;
+	return bpf_map_lookup_elem(&locators, &l64);
+}
+
+/* Reads addresses; PASS_ON: no packet that may cross the border. 0: it may. */
+static __always_inline int read_addresses(struct __sk_buff *skb, struct crossing *x)
+{
+	struct packet_facts facts;
+
+	if (skb->protocol != bpf_htons(ETH_P_IPV6))
+		return PASS_ON;
+	facts = facts_of(skb);
+	x->l3 = facts.l3;
+	x->state = facts.ip_summed;
+	if (read_ip6(skb, x->l3, &x->ip) || is_local(&x->ip.dst) || is_local(&x->ip.src))
+		return PASS_ON;
+	return 0;
+}
+
+/* Reads the headers behind; nonzero: they cannot be read, and the packet is dropped. */
+static __always_inline int read_headers(struct __sk_buff *skb, struct crossing *x)
+{
+	__u32 body = x->l3 + IP6_LEN;
+
+	return read_chain(skb, &x->c, body, x->ip.next) || open_encap(skb, &x->c, x->l3) || x->c.two_nonces ||
+	       !length_holds(skb, &x->c, &x->ip, body);
+}
+
+/* Rewrites a packet between two inside nodes that uses a site locator, as if it had left and
+ * come back (RFC 6748 §2.8). The stack forwards it.
+ */
+__noinline int hairpin(struct __sk_buff *skb, struct crossing *x, __u32 from, __u32 to)
+{
+	struct site *s, *d;
+
+	if (!x)
+		return drop(DROP_MALFORMED);
+	s = bpf_map_lookup_elem(&sites, &from);
+	d = bpf_map_lookup_elem(&sites, &to);
+	if (!s || !d)
+		return drop(DROP_NO_LINK);
+	if (rewrite(skb, x, SOURCE_AT, x->ip.src.l64, s->l64) ||
+	    rewrite(skb, x, DESTINATION_AT, x->ip.dst.l64, d->behind))
+		return drop(DROP_KERNEL_HELPER);
+	count(TX_HAIRPIN);
+	return PASS_ON;
+}
+
+/* Decides about a packet of no flow. */
+static __always_inline int fall_back(const struct border *b, int *verdict)
+{
+	if (b->fallback == FALLBACK_TRANSLATE)
+		return 0;
+	if (b->fallback == FALLBACK_FORWARD) {
+		count(PASS_FALLBACK);
+		*verdict = PASS_ON;
+	} else {
+		*verdict = drop(DROP_FALLBACK);
+	}
+	return 1;
+}
+
+/* Sends a packet from inside whose locators are those of the policy. */
+static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing *x, const struct locator *g)
+{
+	const struct border *b = this_border();
+	struct flow *f;
+	int site, verdict;
+
+	if (!b || !g->n)
+		return drop(DROP_NO_LINK);
+	f = flow_of(skb, x);
+	if (is_control(x))
+		return hand_over(skb, x, HAND_INSIDE, 0);
+	if (!f) {
+		if (!x->c.nonce.len && fall_back(b, &verdict))
+			return verdict;
+		return send_from(skb, x, b, g->site[0], TX_FALLBACK);
+	}
+	if (x->c.proto == IPPROTO_ICMPV6) {
+		if (hide_report(skb, x))
+			return drop(DROP_KERNEL_HELPER);
+		site = probe_site(skb, x);
+		if (site >= 0)
+			return send_from(skb, x, b, site, TX_PROBE_REPLY);
+	}
+	return send_from(skb, x, b, g->site[choose(skb, g, x, f, b) & (MAX_GROUP - 1)], TX_FLOW);
+}
+
+SEC("tc")
+int sbr_inside_ingress(struct __sk_buff *skb)
+{
+	struct crossing x = {};
+	struct locator *from, *to;
+
+	if (read_addresses(skb, &x))
+		return PASS_ON;
+	from = locator_of(x.ip.src.l64);
+	if (!from || from->kind != LOCATOR_INTERNAL)
+		return PASS_ON;
+	to = locator_of(x.ip.dst.l64);
+	if (to && to->kind == LOCATOR_INTERNAL)
+		return PASS_ON;
+	if (read_headers(skb, &x))
+		return drop(DROP_MALFORMED);
+	if (x.ip.hop_limit <= 1) {
+		count(PASS_STACK); /* which answers Time Exceeded */
+		return PASS_ON;
+	}
+	if (to)
+		return from->n ? hairpin(skb, &x, from->site[0], to->site[0]) : drop(DROP_NO_LINK);
+	x.key.inside = x.ip.src.nid;
+	x.key.outside = x.ip.dst.nid;
+	return cross_outward(skb, &x, from);
+}
+
+/* Is this an address of the border itself, in a prefix of a provider? */
+static __always_inline int is_own(const struct addr *a)
+{
+	struct addr key = *a;
+
+	return bpf_map_lookup_elem(&own_addresses, &key) != 0;
+}
+
+/* Passes a packet from outside, whose destination is the site locator of that index. */
+static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *x, __u32 index)
+{
+	struct share *live = bpf_map_lookup_elem(&shares, &index);
+	struct site *s = bpf_map_lookup_elem(&sites, &index);
+	const struct border *b = this_border();
+	union half to;
+	struct flow *f;
+	int verdict;
+
+	if (!b || !s || !live)
+		return drop(DROP_NO_LINK);
+	if (is_own(&x->ip.dst))
+		return PASS_ON;
+	f = flow_of(skb, x);
+	if (is_control(x))
+		return hand_over(skb, x, HAND_OUTSIDE, 0);
+	if (!f && !x->c.nonce.len && fall_back(b, &verdict))
+		return verdict;
+	to = f ? f->internal : s->behind;
+	if (x->c.proto == IPPROTO_ICMPV6) {
+		note_probe(skb, x, index);
+		if (hide_report(skb, x))
+			return drop(DROP_KERNEL_HELPER);
+	}
+	if (rewrite(skb, x, DESTINATION_AT, x->ip.dst.l64, to))
+		return drop(DROP_KERNEL_HELPER);
+	count(f ? RX_FLOW : RX_FALLBACK);
+	count_share(skb, x, live, 1);
+	return PASS_ON;
+}
+
+SEC("tc")
+int sbr_uplink_ingress(struct __sk_buff *skb)
+{
+	struct crossing x = {.inward = 1};
+	struct locator *from, *to;
+
+	if (read_addresses(skb, &x))
+		return PASS_ON;
+	from = locator_of(x.ip.src.l64);
+	if (from && from->kind == LOCATOR_INTERNAL)
+		return drop(DROP_SPOOFED);
+	to = locator_of(x.ip.dst.l64);
+	if (!to)
+		return PASS_ON;
+	if (to->kind == LOCATOR_INTERNAL)
+		return drop(DROP_INTERNAL);
+	if (read_headers(skb, &x))
+		return drop(DROP_MALFORMED);
+	x.key.inside = x.ip.dst.nid;
+	x.key.outside = x.ip.src.nid;
+	return cross_inward(skb, &x, to->site[0]);
+}
+
+/* Does an ICMPv6 error quote a packet with an internal destination? */
+static __always_inline int quotes_internal(struct __sk_buff *skb, const struct crossing *x)
+{
+	struct locator *l;
+	union half quoted;
+
+	if (x->c.proto != IPPROTO_ICMPV6 || x->c.type > ICMP6_ERROR_LAST ||
+	    bpf_skb_load_bytes(skb, x->c.at + 8 + DESTINATION_AT, &quoted, sizeof(quoted)))
+		return 0;
+	l = locator_of(quoted);
+	return l && l->kind == LOCATOR_INTERNAL;
+}
+
+/* Lets no internal locator leave by a link to a provider. What the program at the inside has
+ * sent bears that of the provider.
+ */
+SEC("tc")
+int sbr_uplink_egress(struct __sk_buff *skb)
+{
+	const struct border *b = this_border();
+	struct crossing x = {};
+	struct locator *from;
+
+	if (skb->tc_index == SENT_HERE) {
+		skb->tc_index = 0;
+		return PASS_ON;
+	}
+	if (read_addresses(skb, &x) || !b)
+		return PASS_ON;
+	from = locator_of(x.ip.src.l64);
+	if (from && from->kind == LOCATOR_INTERNAL && b->fallback != FALLBACK_FORWARD)
+		return drop(DROP_LEAK);
+	if (x.ip.next != IPPROTO_ICMPV6 || read_headers(skb, &x) || !quotes_internal(skb, &x))
+		return PASS_ON;
+	return hand_over(skb, &x, HAND_OWN, 0);
+}
+
+/* Counts what reaches the inside. */
+SEC("tc")
+int sbr_inside_egress(struct __sk_buff *skb)
+{
+	struct crossing x = {};
+	struct locator *to;
+
+	if (read_addresses(skb, &x))
+		return PASS_ON;
+	to = locator_of(x.ip.dst.l64);
+	if (to && to->kind == LOCATOR_INTERNAL)
+		count(RX_DELIVERED);
+	return PASS_ON;
+}

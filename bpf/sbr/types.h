@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The types and maps that a site border router shares with the daemon: its ABI.
+ * docs/maps.md says who writes each map, and how long entries live.
+ */
+#ifndef ROAM_SBR_TYPES_H
+#define ROAM_SBR_TYPES_H
+
+#include "../lib/abi.h"
+#include "../lib/nonce.h"
+
+/* The number of this layout, see ../lib/abi.h. */
+enum abi_number { ABI = 2 };
+
+#define MAX_SITES 16 /* locators of providers */
+#define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
+#define MAX_LABEL 8
+
+/* What happens to a packet of no flow. */
+enum fallback {
+	FALLBACK_TRANSLATE, /* to and from the most preferred locator */
+	FALLBACK_FORWARD,   /* as it is */
+	FALLBACK_DROP,
+};
+
+struct border {
+	enum fallback fallback;
+	__u32 tcp_packets; /* TCP is divided by packets, not by connections */
+	__u64 macs_until;  /* when hardware addresses are to be renewed by the daemon, in ns */
+	__u64 locator_bits; /* locator_bit of each locator of the policy */
+	__u32 announcements; /* grows with every change of announced */
+	__u32 pad;
+};
+
+enum locator_kind { LOCATOR_SITE = 1, LOCATOR_INTERNAL = 2 };
+
+/* A locator of the policy. Of one of a provider only kind and site[0] are used. */
+struct locator {
+	enum locator_kind kind;
+	__u8 n;               /* members: site locators that are up, the most preferred first */
+	__u8 spread;          /* advice vlb */
+	__u8 label;           /* of the members, which names their credits */
+	__u8 pad;
+	__u32 generation;     /* changes with the members and their weights */
+	__u32 total;          /* of the weights */
+	__u32 sites;          /* bits of the members' indices */
+	__u8 site[MAX_GROUP]; /* index of each in sites */
+	__u32 weight[MAX_GROUP];
+};
+
+enum site_flags {
+	SITE_UP = 1,
+	SITE_MACS = 2, /* macs is that of the next hop for certain */
+	SITE_NEXT_HOP = 4,
+};
+
+/* A locator that a provider assigned, and how packets leave from it. */
+struct site {
+	union half l64;
+	union half behind; /* internal locator, where no flow says which */
+	__u32 ifindex;
+	__u32 mtu;
+	enum site_flags flags;
+	__u8 macs[12]; /* of the next hop, then of the link */
+	__u8 next_hop[16]; /* with SITE_NEXT_HOP: else the routing table knows */
+	__u32 pad;
+};
+
+/* Two nodes, one of them inside the site. */
+struct flow_key {
+	union half inside;
+	union half outside;
+};
+
+/* What TCP and UDP checksums cover. */
+enum checksum_rule {
+	RULE_UNKNOWN, /* treated as the next */
+	RULE_IPV6,    /* the addresses */
+	RULE_RFC6741, /* the NIDs alone: rewriting changes nothing */
+};
+
+/* What two nodes have shown of their session. */
+struct flow {
+	union half internal; /* locator of the inside node */
+	union half remote;   /* locator of the outside node, in its latest packet with a nonce */
+	__u32 ifindex;       /* link to the inside node; 0: not seen yet */
+	__u32 seen;          /* when a packet passed last, in seconds of 2^30 ns */
+	struct nonce inward; /* of packets from outside; len 0: none yet */
+	struct nonce outward;
+	enum checksum_rule rule;
+	__u32 announced;    /* the sites of its entry in announced, */
+	__u32 announced_at; /* when border.announcements was this */
+	__u32 pad;
+};
+
+/* The site locators, by their index in sites, that the outside node has acknowledged. */
+struct announced {
+	__u32 sites;
+};
+
+/* A probe from outside that an inside node is to answer. */
+struct probe {
+	struct flow_key flow;
+	__be16 id;
+	__be16 seq;
+	__u32 pad;
+};
+
+/* The state of the division of packets among the members of a label. */
+struct credits {
+	__u32 generation;
+	__u32 pad;
+	__s64 credit[MAX_GROUP];
+};
+
+/* What passed one site locator. A GSO packet counts as its segments. */
+struct share {
+	__u64 tx_packets;
+	__u64 tx_bytes; /* from the IPv6 header on */
+	__u64 rx_packets;
+	__u64 rx_bytes;
+	__u64 checked; /* when a packet took the kernel's way last, in ns */
+};
+
+/* What the daemon is handed. */
+enum handover_kind {
+	HAND_FLOW = 1, /* both nonces of a flow are known; no packet */
+	HAND_INSIDE,   /* a Locator Update or an error, from inside */
+	HAND_OUTSIDE,  /* the same from outside */
+	HAND_OWN,      /* an error of this host that quotes an internal locator */
+	HAND_TOO_BIG,  /* a packet from inside that does not fit into its link */
+};
+
+#define HANDOVER_DATA 2048
+
+struct handover {
+	enum handover_kind kind;
+	__u32 ifindex;
+	__u32 len; /* of data */
+	__u32 mtu; /* of HAND_TOO_BIG */
+	struct flow_key flow;
+	__u8 data[HANDOVER_DATA];
+};
+
+#endif

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"roam"
+	"roam/internal/cli"
+	"roam/internal/control"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) borderCommand() *cobra.Command {
+	show := func(cmd *cobra.Command, _ []string) error { return a.borderShow(cmd.Context()) }
+	noun := &cobra.Command{Use: "border", Short: "Locators and flows of a site border (role border)",
+		Args: cli.NoArgs, RunE: show}
+	noun.AddCommand(
+		&cobra.Command{Use: "show", Short: "Show the site's locators and what passed them", Args: cli.NoArgs, RunE: show},
+		&cobra.Command{Use: "flows", Short: "Show the flows across the border", Args: cli.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.borderFlows(cmd.Context()) }},
+	)
+	return noun
+}
+
+// borderReport asks the border; shown: as JSON, since that was wanted.
+func (a *app) borderReport(ctx context.Context) (r control.BorderReport, shown bool, err error) {
+	shown, err = a.roleReport(ctx, "border", &r)
+	return r, shown, err
+}
+
+func (a *app) borderShow(ctx context.Context) error {
+	r, shown, err := a.borderReport(ctx)
+	if err != nil || shown {
+		return err
+	}
+	sent, received := uint64(0), uint64(0)
+	for _, s := range r.Sites {
+		sent, received = sent+s.TXPackets, received+s.RXPackets
+	}
+	head := []string{"LOCATOR", "LINK", "STATE", "NEXT HOP", "TX PKT", "TX %", "RX PKT", "RX %"}
+	if a.Wide {
+		head = append(head, "TX BYTES", "RX BYTES")
+	}
+	t := a.Table(head...)
+	for _, s := range r.Sites {
+		row := []cli.Cell{cli.Text("%s", s.Locator.Prefix().Addr()), cli.Text("%s", s.Link), cli.Text("%s", s.State),
+			cli.Text("%s", s.NextHop), cli.Number("%s", count(s.TXPackets)), cli.Number("%s", percent(s.TXPackets, sent)),
+			cli.Number("%s", count(s.RXPackets)), cli.Number("%s", percent(s.RXPackets, received))}
+		if a.Wide {
+			row = append(row, cli.Number("%s", nbytes(s.TXBytes)), cli.Number("%s", nbytes(s.RXBytes)))
+		}
+		t.Row(row...)
+	}
+	t.Print(a.Out)
+	fmt.Fprintf(a.Out, "%d flows\n", len(r.Flows))
+	for _, n := range r.Refused {
+		fmt.Fprintf(a.Out, "%d messages refused: %s\n", n.Messages, n.Reason)
+	}
+	return nil
+}
+
+// percent is a share of a whole in per cent.
+func percent(n, of uint64) string {
+	if of == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*float64(n)/float64(of), 'f', 1, 64)
+}
+
+func (a *app) borderFlows(ctx context.Context) error {
+	r, shown, err := a.borderReport(ctx)
+	if err != nil || shown {
+		return err
+	}
+	t := a.Table("INSIDE", "OUTSIDE", "KNOWS", "IDLE S")
+	for _, f := range r.Flows {
+		known := make([]string, len(f.Announced))
+		for i, l := range f.Announced {
+			known[i] = l.Prefix().Addr().String()
+		}
+		t.Row(cli.Text("%s", roam.ILV{L64: f.Internal, NID: f.Inside}.Addr()),
+			cli.Text("%s", roam.ILV{L64: f.Remote, NID: f.Outside}.Addr()),
+			cli.Text("%s", strings.Join(known, " ")), cli.Number("%.0f", f.IdleS))
+	}
+	t.Print(a.Out)
+	return nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"roam"
+	"roam/internal/cli"
+	"roam/internal/control"
+)
+
+const policyText = "#Locator Prec Scope Advice Label Rewrite Flags\nfd00:0:1:: 50 0 vlb 1 2 0\n" +
+	"2001:db8:a:: 20 0 none 2 -1 0\n2001:db8:b:: 80 0 none 2 -1 0\n"
+
+// borderWorld has a daemon that is a border.
+func borderWorld(t *testing.T) *world {
+	w := newWorld(t)
+	report, err := json.Marshal(control.BorderReport{
+		Policy: policyText, Inside: []string{"lan0"},
+		Sites: []control.BorderSite{
+			{Locator: 0x20010db8000a0000, Link: "wan0", State: control.BorderUp, NextHop: "known",
+				TXPackets: 800, TXBytes: 8000, RXPackets: 10, RXBytes: 100},
+			{Locator: 0x20010db8000b0000, Link: "wan1", State: control.BorderUp, NextHop: "kernel", TXPackets: 200},
+		},
+		Flows: []control.BorderFlow{{Inside: 0xa1, Internal: 0xfd00000000010000, Outside: 0xc1, Remote: 0x20010db800cc0000,
+			Announced: []roam.L64{0x20010db8000a0000}, IdleS: 4}},
+		Refused: []control.BorderRefusals{{Reason: "no link is up", Messages: 3}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.daemon.RoleList = []control.RoleReport{
+		{RoleStatus: control.RoleStatus{Name: "border", State: control.RoleRunning}, Report: report},
+	}
+	return w
+}
+
+func TestBorderCommands(t *testing.T) {
+	w := borderWorld(t)
+	for line, want := range map[string][]string{
+		"border":       {"2001:db8:a::  wan0  up     known        800  80.0", "1 flows", "3 messages refused: no link is up"},
+		"border show":  {"2001:db8:b::  wan1  up     kernel       200  20.0"},
+		"border flows": {"fd00:0:1::a1", "2001:db8:cc::c1", "2001:db8:a::       4"},
+		"policy":       {"LOCATOR", "fd00:0:1::      50      0  vlb         1        2      0"},
+		"policy show":  {"2001:db8:b::    80      0  none        2       -1      0"},
+		"policy explain fd00:0:1::5 2001:db8:cc::1":         {"80.0 %"},
+		"policy explain fd00:0:1::5 2001:db8:cc::1 tcp 5 6": {"ports 5 and 6"},
+		"border show --json":                                {`"tx_packets": 800`},
+		"policy explain fd00:0:1::5 2001:db8:cc::1 --json":  {`["`, "80.0 %"},
+	} {
+		status, out, errs := w.try(strings.Fields(line)...)
+		for _, part := range want {
+			if status != cli.StatusOK || !strings.Contains(strings.ReplaceAll(out, "[\n  \"", `["`), part) {
+				t.Errorf("roam %s: status %d, no %q in\n%s%s", line, status, part, out, errs)
+			}
+		}
+	}
+	for _, line := range []string{
+		"policy explain fd00::1 here", "policy explain fd00::1 fd00::2 sctp", "policy explain fd00::1 fd00::2 udp 1",
+		"policy explain fd00::1 fd00::2 udp 1 65536",
+	} {
+		if status, out, _ := w.try(strings.Fields(line)...); status == cli.StatusOK {
+			t.Errorf("roam %s: %s", line, out)
+		}
+	}
+}
+
+// A faulty policy is named with its line, in a file of its own and in roam.conf.
+func TestPolicyCheck(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, bad := file("good", policyText), file("bad", policyText+"2001:db8:c:: 1 0 best 2\n")
+	if status, out, _ := w.try("policy", "check", good); status != cli.StatusOK || !strings.Contains(out, "3 locators, 2 of") {
+		t.Errorf("a good one: %d %s", status, out)
+	}
+	if status, _, errs := w.try("policy", "check", bad); status != cli.StatusFailure || !strings.Contains(errs, "line 5: Advice") {
+		t.Errorf("a bad one: %d %s", status, errs)
+	}
+	conf := file("roam.conf", "[role]\nrun = [\"border\"]\n[border]\npolicy = \"\"\"\n2001:db8:c:: 1 0 best 2\n\"\"\"\n")
+	for _, verb := range []string{"policy", "config"} {
+		status, _, errs := w.try("--config", conf, verb, "check")
+		if status != cli.StatusFailure || !strings.Contains(errs, "line 1: Advice") {
+			t.Errorf("%s check: %d %s", verb, status, errs)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"roam/internal/control"
+)
+
+// `roam explain PEER PORT` names the rule, the path and the reason, and what else a rule asks for.
+func TestExplainFlows(t *testing.T) {
+	w := newWorld(t)
+	path := control.Path{Link: "wlan0", Local: 0x2001_0db8_0001_0001, Remote: 0x2001_0db8_00ff_0001}
+	other := path
+	other.Link = "wwan0"
+	w.daemon.FlowList = []control.Flow{
+		{
+			Protocol: "tcp", Rule: 1, Name: "backup", Policy: "failover", Condition: `cgroup = "/c"`,
+			Paths: []control.Path{other}, Reason: "the first of its links that works",
+		},
+		{Protocol: "tcp", Paths: []control.Path{path}, Reason: "no rule matches"},
+		{Protocol: "udp", Rule: 2, Policy: "equal", Paths: []control.Path{path, other}, Reason: "packets take turns"},
+	}
+	status, out, errs := w.try(strings.Fields("explain server 443 --wide")...)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	for _, want := range []string{
+		`TCP to port 443 with cgroup = "/c": rule 1 (backup), failover; leaves by wwan0`,
+		"the first of its links that works. Otherwise: no rule; leaves by wlan0",
+		"UDP to port 443: rule 2, equal; leaves by wlan0",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+	if _, out, _ = w.try(strings.Fields("explain server 443 --json")...); !strings.Contains(out, `"condition": "cgroup = \"/c\""`) {
+		t.Errorf("JSON:\n%s", out)
+	}
+	for _, bad := range []string{"explain server http", "explain server 0", "explain server 65536", "explain", "explain a 1 2"} {
+		if status, _, _ := w.try(strings.Fields(bad)...); status != 2 {
+			t.Errorf("%s: status %d, want 2", bad, status)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// The two directions of a path die apart, and a probe shows only that both live. A host that
+// hears nothing on a path therefore complains: it repeats the set of locators that its
+// correspondent has, along that path alone.
+
+// endSplit has the correspondent send where our own data leave, as nothing comes at the
+// locators that were kept for its direction alone.
+func (c *liveness) endSplit(now time.Time, s *session) {
+	if len(s.check.heardAt) > 0 {
+		s.check.heardAt = nil
+		c.refresh(now, s)
+	}
+}
+
+// complain sends the set that the correspondent knows along a path from which nothing comes
+// back, and along no other.
+func (c *liveness) complain(now time.Time, s *session, h *checkedPath) {
+	r := s.remotes.find(h.Remote)
+	if h.mute || !s.runsRoam() || r == nil || !r.validated { // what is only named gets probes, within their bounds
+		return
+	}
+	if list := c.listingFor(s, s.entry.Paths); s.update.state == untold && len(list) == 1 {
+		s.update.listing, s.update.state = list, acknowledged // it sees this one on our packets
+	}
+	if s.update.state != acknowledged || now.Sub(s.update.last) < checkQuiet ||
+		now.Sub(h.complained) < complainEvery || !s.update.lists(h.Local.L64) {
+		return
+	}
+	h.complained = now
+	c.repeatAlong(now, s, h.Path)
+}
+
+// complainOfSilence complains where a session hears nothing again and again although its path
+// answers probes: programs answer along the path of the probe, and the data of the
+// correspondent leave by another one, which may be dead. That, or it has nothing
+// to say, so there are half as many complaints each time.
+func (c *liveness) complainOfSilence(now time.Time, s *session) {
+	k := &s.check
+	if now.Sub(k.mute) > checkTraffic {
+		k.mutes = 0
+	}
+	k.mute = now
+	k.mutes++
+	if n := k.mutes; n < 2 || n&(n-1) != 0 || s.update.state != acknowledged {
+		return
+	}
+	for _, p := range s.entry.Paths {
+		r, answers := s.remotes.find(p.Remote), now.Sub(s.check.of(p).Heard()) <= checkTraffic
+		if r != nil && r.validated && answers && s.update.lists(p.Local.L64) {
+			c.repeatAlong(now, s, p)
+			return
+		}
+	}
+}
+
+// updateAlong repeats an update that waits in vain for its acknowledgement along a path that has
+// just answered a probe, to a locator where it has not been sent yet: its transmissions
+// alternate over all that is known, ever more rarely, and most of that may be where the
+// correspondent was before it moved.
+func (c *liveness) updateAlong(now time.Time, s *session, p Path) {
+	u, r := &s.update, s.remotes.find(p.Remote)
+	if u.state != awaiting && u.state != slow || u.tries < 2 || slices.Contains(u.toward, p.Remote) ||
+		r == nil || !r.validated || !u.lists(p.Local.L64) {
+		return
+	}
+	c.repeatAlong(now, s, p)
+	u.toward = append(u.toward, p.Remote)
+	c.notify(Event{Time: now, Kind: UpdateSent, Key: s.key, Locators: locatorsOf(u.listing), Path: p})
+}
+
+// repeatAlong repeats the newest set of locators along a path.
+func (c *liveness) repeatAlong(now time.Time, s *session, p Path) {
+	was := s.update // what it says of lifetimes may be lost
+	s.update.told = slices.Clone(was.told)
+	lu := c.composeUpdate(now, s)
+	overNIDs := s.update.isOverNIDs(s.profile)
+	s.update = was
+	if b, ok := c.buildUpdate(p, s, lu, overNIDs && !s.encaps(p)); ok {
+		c.transmitControl(now, s, p, b, s.encaps(p))
+	}
+}
+
+// confirmPaths takes an acknowledgement that came over a path: complaints along others have
+// arrived.
+func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
+	for _, h := range s.check.paths {
+		if h.Path != by && now.Sub(h.complained) < checkAll && !h.since.IsZero() && !h.complained.Before(h.since) {
+			h.confirmed = now
+		}
+	}
+}
+
+// complaint takes a Locator Update that changes nothing, and came over a path: the
+// correspondent may hear nothing on it. It is acknowledged elsewhere too, and what we
+// send along that path is in doubt, or all that we send, where none goes along it.
+func (c *liveness) complaint(now time.Time, s *session, by Path, ack func(Path)) {
+	if c.cfg.Liveness == nil || s.state != Established || !s.runsRoam() {
+		return
+	}
+	if s.check.heardAt == nil {
+		s.check.heardAt = make(map[roam.L64]time.Time)
+	}
+	s.check.heardAt[by.Local.L64] = now
+	elsewhere := slices.DeleteFunc(append(slices.Clone(s.entry.Paths), c.others(now, s)...), func(p Path) bool {
+		return p.Local.L64 == by.Local.L64 && p.Remote == by.Remote || !s.update.lists(p.Local.L64)
+	})
+	if len(elsewhere) > 0 {
+		ack(elsewhere[0])
+	}
+	if !c.checks(now, s) || now.Sub(s.check.heeded) < complainEvery {
+		return
+	}
+	s.check.heeded = now
+	doubted := slices.DeleteFunc(slices.Clone(s.entry.Paths), func(p Path) bool { return p != by })
+	if len(doubted) == 0 {
+		doubted = s.entry.Paths
+	}
+	for _, p := range slices.Clone(doubted) {
+		h := s.check.of(p)
+		if !h.avoided.IsZero() || !h.since.IsZero() && h.tries > 1 {
+			continue
+		}
+		if h.since.IsZero() {
+			c.question(now, s, h)
+		}
+		h.mute, h.sampled = true, false
+		c.askOthers(now, s, h)
+	}
+	c.stepCheck(now, s)
+}
+
+// isHeardAt reports whether the correspondent is heard at a locator of ours that our own
+// packets do not leave from, as they do not get through.
+func (s *session) isHeardAt(l roam.L64) bool { return !s.check.heardAt[l].IsZero() }
+
+// lists reports whether the correspondent's set is already the one that an update lists,
+// lifetimes aside.
+func (s *session) lists(list []ilnpwire.LocatorEntry) bool {
+	n := 0
+	for _, r := range s.remotes {
+		if r.standing == current {
+			n++
+		}
+	}
+	return n == len(list) && !slices.ContainsFunc(list, func(e ilnpwire.LocatorEntry) bool {
+		r := s.remotes.find(e.L64)
+		return r == nil || r.standing != current || uint32(r.preference) != e.Preference || e.Lifetime == 0
+	})
+}

@@ -1,0 +1,468 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+	"roam/multipath"
+)
+
+// A path is suspected by its own round trips. While traffic flows, each of several paths in
+// use is probed every Timing.Every; the only one is probed when the programs report that
+// nothing comes back. A probe that stays without an answer for the mean round trip and four
+// deviations puts the path in doubt: it is probed several times in a row, and so is whatever
+// could take its place. If all of that stays without an answer while another path answers,
+// the path is avoided at once: data leave by others, and nobody is told, as it may be but a
+// queue. When nothing has come for Timing.Sure, it is left, and the correspondent told by a
+// Locator Update. docs/design/liveness.md says why.
+//
+// The two directions of a path die apart. A probe shows only that both live. So the first
+// probe of a doubt has a Locator Update beside it, the set that the correspondent knows: the
+// complaint "nothing comes from you here". A correspondent that runs Roam acknowledges it over
+// another path too. If that acknowledgement comes, our direction works, and data stay where
+// they are. The correspondent in turn doubts its own direction, and keeps preferring the
+// locator at which the complaint came.
+const (
+	checkTraffic  = 1500 * time.Millisecond // since the last packet of an application: the programs are read once a second
+	checkAlone    = time.Second             // between the probes of an only path in use, while there is a choice
+	checkShown    = 3                       // probes to a peer that is not known to run Roam, one a second
+	checkAgain    = 100 * time.Millisecond  // least time between the probes of an avoided path,
+	checkSlow     = time.Second             // and most
+	checkOthers   = 4                       // paths that are asked whether they could take over
+	checkLately   = 5 * time.Second         // an answer of another path shows that it works
+	checkGood     = 3                       // answers in a row after which an avoided path may be taken back
+	checkSureOf   = 6                       // probes without an answer, at least, before a path is left
+	checkQuiet    = time.Second             // after a Locator Update an acknowledgement may be that of this one
+	complainEvery = 200 * time.Millisecond  // on one path, at least
+	silenceAll    = 2 * time.Second         // of other correspondents: then all that is known is asked
+	checkAll      = 2 * time.Second         // of doubt while no path answers: then all that is known is asked
+	checkRate     = 2 * time.Millisecond    // between the probes of all sessions together
+)
+
+// checkedPath is what is known of one path, and what is asked of it.
+type checkedPath struct {
+	Path
+	multipath.Health
+	since      time.Time // doubt: first probe without an answer; zero: none is under way
+	last       time.Time // when it was probed last
+	tries      int       // probes since then
+	sampled    bool      // nothing is suspected: its answer shows how long the path takes
+	mute       bool      // the doubt began with a complaint of the correspondent: it gets none back
+	complained time.Time // zero: never
+	confirmed  time.Time // when a complaint of ours was last acknowledged over another path
+	avoided    time.Time // since when; zero: not
+	good       int       // avoided: answers in a row
+	swallows   bool      // avoided: it answers, and drops data
+}
+
+// pathCheck is the liveness of one session's paths, each by itself.
+type pathCheck struct {
+	paths   []*checkedPath
+	next    time.Time              // when several paths in use are probed again
+	silent  time.Time              // when the data plane reported that nothing comes,
+	all     time.Time              // and when all that is known is asked if that lasts; zero: never
+	due     time.Time              // when the timer is to run out
+	shown   int                    // probes by which we have shown that we run Roam
+	mute    time.Time              // when the data plane last reported that nothing comes,
+	mutes   int                    // and how often it has, one soon after the other
+	heeded  time.Time              // when a complaint last made us doubt
+	heardAt map[roam.L64]time.Time // our locators at which the correspondent's complaints came last
+}
+
+func (k *pathCheck) find(p Path) *checkedPath {
+	if i := slices.IndexFunc(k.paths, func(h *checkedPath) bool { return h.Path == p }); i >= 0 {
+		return k.paths[i]
+	}
+	return nil
+}
+
+func (k *pathCheck) of(p Path) *checkedPath {
+	h := k.find(p)
+	if h == nil {
+		h = &checkedPath{Path: p}
+		k.paths = append(k.paths, h)
+	}
+	return h
+}
+
+// avoids reports whether data keep off a path for now.
+func (s *session) avoids(p Path) bool {
+	h := s.check.find(p)
+	return h != nil && !h.avoided.IsZero()
+}
+
+// isAvoiding reports whether data keep off any path.
+func (s *session) isAvoiding() bool {
+	return slices.ContainsFunc(s.check.paths, func(h *checkedPath) bool { return !h.avoided.IsZero() })
+}
+
+// timingOf returns the values of the level of a path's link.
+func (c *node) timingOf(p Path) multipath.Timing {
+	return c.cfg.Liveness(c.host.names[p.Local.Link]).Timing()
+}
+
+// others returns the paths that could take the place of those in use.
+func (c *pathChoice) others(now time.Time, s *session) []Path {
+	sources := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
+		return !s.update.lists(l.L64) && !s.sendsFrom(l)
+	})
+	paths := slices.DeleteFunc(c.obstructed.without(s.remoteNID, cross(sources, s.remotes.all())), func(p Path) bool {
+		r := s.remotes.find(p.Remote)
+		return slices.Contains(s.entry.Paths, p) || s.bad[p] || r == nil || r.standing != current
+	})
+	return paths[:min(len(paths), checkOthers)]
+}
+
+// checks reports whether the paths of a session are judged one by one: it has a choice, and
+// its correspondent runs Roam, whose programs answer probes at once. Of other stacks nothing
+// says how soon they answer, or whether they do.
+func (c *liveness) checks(now time.Time, s *session) bool {
+	return c.cfg.Liveness != nil && s.state == Established && !s.dead && s.echoes && s.runsRoam() &&
+		len(s.entry.Paths) > 0 && s.watch.state != suspect && s.watch.state != silent &&
+		(len(s.entry.Paths) > 1 || s.isAvoiding() || len(c.others(now, s)) > 0)
+}
+
+// isBusy reports whether the paths in use are to be probed regularly.
+func (c *liveness) isBusy(now time.Time, s *session) bool {
+	return now.Sub(s.lastTx) < checkTraffic && c.checks(now, s)
+}
+
+// watchPaths begins the regular probes of a session that has got traffic. By a first few of
+// them the ends learn that the other one runs Roam.
+func (c *liveness) watchPaths(now time.Time, s *session) {
+	if c.cfg.Liveness != nil && !s.runsRoam() && s.state == Established && !s.dead && len(s.entry.Paths) > 0 &&
+		s.check.shown < checkShown && now.Sub(s.lastTx) < checkTraffic &&
+		(len(s.entry.Paths) > 1 || len(c.others(now, s)) > 0) {
+		s.check.shown++
+		c.probeAgain(now, s, s.check.of(s.entry.Paths[0]))
+		c.validateOthers(now, s)
+		return
+	}
+	if s.check.due.IsZero() && c.isBusy(now, s) {
+		c.stepCheck(now, s)
+	}
+}
+
+// validateOthers probes locators that the correspondent prefers less and that are not validated,
+// so that one is when it is needed.
+func (c *liveness) validateOthers(now time.Time, s *session) {
+	for _, p := range c.others(now, s) {
+		h, r := s.check.of(p), s.remotes.find(p.Remote)
+		if !r.validated && h.tries < checkShown {
+			c.probeAgain(now, s, h)
+		}
+	}
+}
+
+// noticeSilence takes that a session sends and hears nothing: the paths in use are asked
+// first, and all that is known later.
+func (c *liveness) noticeSilence(now time.Time, s *session) {
+	s.check.silent = now
+	if !c.checks(now, s) {
+		if s.check.all = now.Add(silenceAll - c.cfg.Silence); s.check.all.After(now) {
+			c.stepCheck(now, s)
+			return
+		}
+		s.check.all = time.Time{}
+		c.handleSilence(now, s)
+		return
+	}
+	s.lastTx = later(s.lastTx, now)
+	c.endSplit(now, s)
+	c.complainOfSilence(now, s)
+	c.doubt(now, s, s.carriers())
+}
+
+// question sends the first probe of a path.
+func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
+	h.since, h.tries, h.mute, h.sampled = now, 0, false, false
+	c.probeAgain(now, s, h)
+}
+
+// doubt asks each of paths by itself.
+func (c *liveness) doubt(now time.Time, s *session, paths []Path) {
+	for _, p := range paths {
+		h := s.check.of(p)
+		if h.sampled = false; h.since.IsZero() {
+			c.question(now, s, h)
+		}
+	}
+	if len(paths) > 0 {
+		c.stepCheck(now, s)
+	}
+}
+
+// probeAgain probes a path in the one form that is known to get through.
+func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
+	h.tries++
+	h.last = now
+	form := FormOption
+	if s.encaps(h.Path) {
+		form = FormUDP
+	}
+	c.probes.forget(&s.sent, now.Add(-tokenLife))
+	c.sendProbe(now, c.ask(now, s), probe{path: h.Path, form: form, moot: true, lone: true})
+}
+
+// stepCheck does what is due now, and arms the timer for what is due next. A host that stood
+// still finds no path dead by that: answers that wait to be read are missing on all.
+func (c *liveness) stepCheck(now time.Time, s *session) {
+	k := &s.check
+	k.due = time.Time{}
+	if !k.all.IsZero() && !k.all.After(now) {
+		k.all = time.Time{}
+		if !s.lastRx.After(k.silent) {
+			c.handleSilence(now, s)
+		}
+	}
+	next := k.all
+	if !c.checks(now, s) {
+		c.forgetDoubts(now, s)
+		c.armCheck(now, s, next)
+		return
+	}
+	if !c.isBusy(now, s) {
+		s.restEstimates()
+	} else {
+		if !k.next.After(now) {
+			k.next = now.Add(c.probeInUse(now, s))
+		}
+		next = sooner(next, k.next)
+	}
+	for _, h := range slices.Clone(k.paths) {
+		switch {
+		case s.check.find(h.Path) != h:
+		case !h.avoided.IsZero():
+			next = sooner(next, c.pursueAvoided(now, s, h))
+		case !h.since.IsZero():
+			next = sooner(next, c.pursue(now, s, h))
+		}
+	}
+	c.armCheck(now, s, next)
+}
+
+func (c *liveness) armCheck(now time.Time, s *session, next time.Time) {
+	if s.check.due = next; next.IsZero() {
+		c.disarm(&s.schedule, timerCheck)
+		return
+	}
+	c.arm(&s.schedule, timerCheck, now, next.Sub(now))
+}
+
+// forgetDoubts ends what was asked, for want of a choice or of an answer on any path.
+func (c *liveness) forgetDoubts(now time.Time, s *session) {
+	avoiding := s.isAvoiding()
+	for _, h := range s.check.paths {
+		h.since, h.avoided, h.good = time.Time{}, time.Time{}, 0
+	}
+	if avoiding {
+		c.refresh(now, s)
+	}
+}
+
+// probeInUse probes each path in use that is not asked already, and returns when to do so
+// again. The more sessions do, the more rarely each does.
+func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
+	every, inUse := time.Duration(0), s.carriers()
+	if len(s.entry.Paths) == 1 {
+		c.validateOthers(now, s)
+	}
+	for _, p := range inUse {
+		t, h := c.timingOf(p), s.check.of(p)
+		if every == 0 || t.Every < every {
+			every = t.Every
+		}
+		spell := t.Every
+		if len(inUse) == 1 && h.IsClean() {
+			every = max(every, checkAlone) // silence is reported sooner; its spread is to be known
+			spell = every
+		}
+		if now.Sub(h.confirmed) < checkAll { // nothing comes back there anyway
+			spell = max(4*spell, 3*complainEvery)
+		}
+		if h.since.IsZero() && now.Sub(h.last) >= spell*9/10 {
+			c.question(now, s, h)
+			h.sampled = len(inUse) == 1
+		}
+	}
+	s.check.paths = slices.DeleteFunc(s.check.paths, func(h *checkedPath) bool {
+		used := slices.Contains(inUse, h.Path) || !h.avoided.IsZero() || s.bad[h.Path]
+		return !used && now.Sub(h.Heard()) > time.Minute
+	})
+	return max(every, time.Duration(len(c.sessions))*checkRate)
+}
+
+// pursue judges a path that has a probe under way. It returns when to do so again.
+func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
+	t := c.timingOf(h.Path)
+	wait, tries := h.Wait(t, s.rtt), h.Tries()
+	if doubt := h.since.Add(wait); now.Before(doubt) && !h.mute {
+		return doubt
+	}
+	if h.tries == 1 && !h.mute {
+		if h.confirmed.IsZero() { // else our direction passes all, and no probe can be answered
+			h.Met(false)
+			if h.IsLossy() && c.leaveLossy(now, s, h) {
+				return now.Add(checkAgain)
+			}
+		}
+		if h.sampled {
+			h.since = time.Time{}
+			return time.Time{}
+		}
+	}
+	if h.tries < tries {
+		step := h.last.Add(max(wait/8, t.Step))
+		if now.Before(step) && h.tries > 1 {
+			return step
+		}
+		if h.tries <= 2 {
+			c.complain(now, s, h)
+			c.askOthers(now, s, h)
+		}
+		c.probeAgain(now, s, h)
+		return h.last.Add(max(wait/8, t.Step))
+	}
+	end := h.last.Add(wait)
+	if now.Before(end) {
+		return end
+	}
+	if len(s.carriers()) > 1 && !h.mute && now.Before(h.since.Add(t.Doubt)) {
+		c.probeAgain(now, s, h)
+		return h.last.Add(wait)
+	}
+	return c.judge(now, s, h, wait)
+}
+
+// askOthers probes what could take the place of a path in doubt.
+func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
+	for _, p := range append(slices.Clone(s.entry.Paths), c.others(now, s)...) {
+		o := s.check.of(p)
+		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= c.timingOf(p).Step
+		if idle && o.Heard().Before(h.since) {
+			c.probeAgain(now, s, o)
+		}
+	}
+}
+
+// isConfirmed reports whether the last complaint was acknowledged over another path, and was of
+// this doubt or shortly before.
+func (h *checkedPath) isConfirmed(now time.Time) bool {
+	return !h.confirmed.IsZero() && !h.confirmed.Before(h.complained) &&
+		now.Sub(h.complained) < max(now.Sub(h.since), 3*complainEvery)
+}
+
+// judge ends a doubt: all probes stayed without an answer.
+func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Duration) time.Time {
+	isElsewhere := func(o *checkedPath) bool { return o != h && o.avoided.IsZero() && !o.Heard().Before(h.since) }
+	switch {
+	case h.isConfirmed(now):
+		h.since = time.Time{} // our direction works: the acknowledgement says so
+		return time.Time{}
+	case slices.ContainsFunc(s.check.paths, isElsewhere):
+		c.avoid(now, s, h)
+		return now.Add(checkAgain)
+	case now.Sub(h.since) >= checkAll:
+		h.since = time.Time{}
+		c.handleSilence(now, s)
+		return time.Time{}
+	}
+	c.askOthers(now, s, h)
+	c.probeAgain(now, s, h)
+	return now.Add(max(wait, checkAgain))
+}
+
+// avoid has data keep off a path.
+func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
+	h.avoided, h.good = now, 0
+	h.Leave(now)
+	c.notify(Event{Time: now, Kind: PathAvoided, Key: s.key, Path: h.Path})
+	c.refresh(now, s)
+}
+
+// leaveLossy avoids a path that answers too few probes, and reports whether it does: another
+// one has answered of late, and answers nearly all. Otherwise the others are asked first.
+func (c *liveness) leaveLossy(now time.Time, s *session, h *checkedPath) bool {
+	isBetter := func(o *checkedPath) bool {
+		return o != h && o.avoided.IsZero() && o.IsClean() && now.Sub(o.Heard()) < checkLately
+	}
+	if slices.ContainsFunc(s.check.paths, isBetter) {
+		c.avoid(now, s, h)
+		return true
+	}
+	c.askOthers(now, s, h)
+	return false
+}
+
+// pursueAvoided probes a path that is avoided, takes it back once it answers steadily, and
+// leaves it for good when nothing comes.
+func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time.Time {
+	t := c.timingOf(h.Path)
+	wait := max(h.Wait(t, s.rtt), checkAgain)
+	next := h.last.Add(min(wait<<min(max(h.tries-h.Tries(), 0)/2, 4), max(wait, checkSlow)))
+	if now.Before(next) {
+		return next
+	}
+	if h.Heard().Before(h.last) {
+		h.good = 0
+	}
+	switch {
+	case h.good >= checkGood && h.Ready(now):
+		c.useAgain(now, s, h)
+		return time.Time{}
+	case h.good == 0 && h.tries >= h.Tries()+checkSureOf && now.Sub(later(h.Heard(), h.avoided)) >= max(t.Sure, wait):
+		c.leave(now, s, h)
+		return time.Time{}
+	}
+	c.probeAgain(now, s, h)
+	return now.Add(wait)
+}
+
+// leave gives a path up. It is probed ever more rarely from now on (see validate). The
+// correspondent is told, except where its complaint has come at that locator since: then only
+// our direction died.
+func (c *liveness) leave(now time.Time, s *session, h *checkedPath) {
+	if at := s.check.heardAt[h.Local.L64]; at.Before(h.avoided.Add(-checkAll)) {
+		delete(s.check.heardAt, h.Local.L64) // that was before it died
+	}
+	h.avoided, h.since = time.Time{}, time.Time{}
+	s.bad[h.Path] = true
+	s.watch.proved = 0
+	c.refresh(now, s)
+	c.validate(now, s)
+}
+
+// forgive lets a path that has answered be used again, unless it flaps.
+func (s *session) forgive(now time.Time, p Path) {
+	if h := s.check.find(p); h == nil || h.Ready(now) {
+		delete(s.bad, p)
+	}
+}
+
+// checkReply takes the answer to a probe, whoever asked for it.
+func (c *liveness) checkReply(now time.Time, s *session, pr probe) {
+	if c.cfg.Liveness == nil || pr.form > FormUDP || pr.sizing {
+		return
+	}
+	h := s.check.find(pr.path)
+	if h == nil {
+		if len(s.check.paths) >= 2*MaxPaths {
+			return
+		}
+		h = s.check.of(pr.path)
+	}
+	isFirst := h.avoided.IsZero() && h.tries <= 1 // of a doubt: what is asked because it is missing would count in favour
+	if isFirst && now.Sub(pr.sent) <= h.Wait(c.timingOf(pr.path), s.rtt) {
+		h.Met(true)
+	}
+	h.Answer(now, pr.sent)
+	c.followRules(now, s)
+	h.confirmed = time.Time{}
+	if h.avoided.IsZero() {
+		h.since = time.Time{}
+		return
+	}
+	h.good++
+	h.tries = min(h.tries, h.Tries())
+}

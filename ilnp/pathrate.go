@@ -1,0 +1,117 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	"roam"
+	"roam/multipath"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// A train is two probes with a few large packets between them (multipath/rate.go). These are
+// echo replies that no program waits for: the other end drops them, so nothing of that size
+// comes back, and the way there alone is measured.
+const (
+	trainPackets = 10
+	trainSize    = 1200                            // bytes of data of each
+	trainBytes   = trainPackets * (trainSize + 70) // on a link, with its own header and those of IPv6, ICMPv6 and nonce
+	trainAgain   = time.Second                     // after one that was lost
+	ratesMost    = 4096                            // paths whose rates are kept
+)
+
+// pathTrain is the train that is under way on a path.
+type pathTrain struct {
+	multipath.Train
+	sent time.Time
+}
+
+// rates are those of paths, of all sessions.
+type rates map[Path]multipath.Rate
+
+// measureRates sends trains along the paths in use whose rates are not known.
+func (c *steering) measureRates(now time.Time, s *session) {
+	for _, p := range s.entry.Paths {
+		c.measureRate(now, s, p)
+	}
+}
+
+// measureRate sends a train along a path in use whose rate is not known.
+func (c *steering) measureRate(now time.Time, s *session, p Path) {
+	r := s.remotes.find(p.Remote)
+	known := r != nil && r.validated && s.update.lists(p.Local.L64)
+	if !known || !c.mayTrain(s, p) || !c.rates[p].Measured(now).Wants {
+		return
+	}
+	if t := s.trains[p]; t != nil {
+		if now.Sub(t.sent) < trainAgain {
+			return
+		}
+		delete(s.trains, p)
+		if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
+			c.upsert(now, s, s.entry.Paths) // TCP waits no longer
+			return
+		}
+	}
+	t := &pathTrain{sent: now}
+	if s.trains == nil {
+		s.trains = make(map[Path]*pathTrain)
+	}
+	s.trains[p] = t
+	before, ok := c.makeProbe(now, c.ask(now, s), probe{path: p, moot: true, lone: true, train: t})
+	behind, also := c.makeProbe(now, c.ask(now, s), probe{path: p, moot: true, lone: true, train: t, behind: true})
+	src, dst := roam.ILV{NID: s.localNID, L64: p.Local.L64}, roam.ILV{NID: s.remoteNID, L64: p.Remote}
+	large, err := ilnpwire.BuildEcho(src, dst, s.localNonce, false, ^c.cfg.ProbeID, 0, make([]byte, trainSize))
+	if !ok || !also || err != nil {
+		return
+	}
+	train := append(slices.Repeat([][]byte{large}, trainPackets), behind)
+	c.emit(Transmit{Link: p.Local.Link, Packet: before, Behind: train})
+}
+
+// trainAnswered takes the answer to a probe, and reports whether it is one of a train. Of these
+// the first one alone shows how long the path is.
+func (c *steering) trainAnswered(now time.Time, s *session, pr probe) bool {
+	switch {
+	case pr.train == nil:
+		c.measureRate(now, s, pr.path)
+		return false
+	case !pr.behind:
+		c.noteLength(now, s, pr)
+	}
+	if rate, ok := pr.train.HandleAnswer(now, pr.behind, trainBytes); ok {
+		delete(s.trains, pr.path)
+		c.rates.put(pr.path, c.rates[pr.path].With(now, rate))
+		c.upsert(now, s, s.entry.Paths)
+		c.measureRate(now, s, pr.path)
+	}
+	return true
+}
+
+// put keeps the rate of a path.
+func (rs rates) put(p Path, r multipath.Rate) {
+	if len(rs) >= ratesMost {
+		clear(rs) // they are measured anew
+	}
+	rs[p] = r
+}
+
+// mayTrain reports whether the rates of a session's paths are measured.
+func (c *steering) mayTrain(s *session, p Path) bool {
+	used := len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, p)
+	return c.cfg.Trains && used && s.echoes && s.state == Established && !s.encaps(p)
+}
+
+// ratesOf returns the rates of paths; nil: they are not measured.
+func (c *steering) ratesOf(now time.Time, s *session, paths []Path) map[Path]multipath.Measured {
+	if !c.cfg.Trains || len(paths) < 2 || s.leavesProbes() {
+		return nil
+	}
+	rates := make(map[Path]multipath.Measured, len(paths))
+	for _, p := range paths {
+		if !s.encaps(p) {
+			rates[p] = c.rates[p].Measured(now)
+		}
+	}
+	return rates
+}

@@ -1,0 +1,272 @@
+package ilnp
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"roam/multipath"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// The programs of a correspondent that runs Roam count what arrives along each path of a session
+// whose paths are counted, and report it in their answers to probes that ask for it
+// (package wire/ilnp, Report). This host counts what it sends. The two together say what a path
+// delivers, and what it loses, in each direction: multipath.Estimator. Reports decide about this
+// host's own packets to that correspondent and about nothing else.
+const (
+	reportsUnfilled = 3               // answers without a report after which none is asked for
+	estimatesMost   = 2 * MaxPaths    // paths of a session of which something is kept
+	estimateLasts   = 5 * time.Minute // of a path that is not in use
+)
+
+// PathCounts is what the data plane has counted of the data along one path of a session. The
+// epoch changes when it begins anew.
+type PathCounts struct {
+	Epoch          uint32
+	Sent, Received multipath.Traffic
+}
+
+// pathReports is what the reports of a session's correspondent say of its paths.
+type pathReports struct {
+	estimates map[Path]*estimate
+	unfilled  int  // answers in a row that came back without a report
+	wished    bool // its last probe asks that paths be counted
+}
+
+// estimate is what is known of one path.
+type estimate struct {
+	multipath.Estimator
+	last time.Time // when an answer came
+}
+
+// asksReport reports whether probes of a session ask for reports: of other stacks, and of Roam
+// before there were reports, a few answers show that they come back as they went.
+func (s *session) asksReport() bool {
+	return s.state == Established && s.runsRoam() && s.reports.unfilled < reportsUnfilled
+}
+
+// isSeveral reports whether a session uses several paths, would if it did not avoid one, or did
+// until a moment ago.
+func (s *session) isSeveral(paths []Path) bool {
+	return len(paths) > 1 || s.isAvoiding() || len(s.left) > 0
+}
+
+// countsPaths reports whether the data plane is to count the data of a session path by path, as
+// either end uses several. Of a single path the counts of the session say enough.
+func (c *node) countsPaths(s *session, paths []Path) bool {
+	return c.cfg.PathCounts != nil && s.state == Established && s.runsRoam() && (s.isSeveral(paths) || s.reports.wished)
+}
+
+// wishCounts takes whether the correspondent asks that paths be counted. That it runs Roam may have
+// shown since the entry was written.
+func (c *steering) wishCounts(now time.Time, s *session, wished bool) {
+	s.reports.wished = wished
+	if s.entry.Seq != 0 && s.entry.Counted != c.countsPaths(s, s.entry.Paths) {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// askReport makes a probe of a path that data take ask for a report, if there may be one. To
+// locators that are not validated probes stay short.
+func (c *node) askReport(pr *probe) {
+	s, ok := pr.from.(*session)
+	if !ok || !pr.lone || !s.asksReport() {
+		return
+	}
+	if r := s.remotes.find(pr.path.Remote); r == nil || !r.validated {
+		return
+	}
+	pr.report, pr.counts = true, s.entry.Counted && s.isSeveral(s.entry.Paths)
+	if pr.counts {
+		pr.left, pr.counted = c.cfg.PathCounts(s.key, pr.countsOf())
+	}
+}
+
+// countsOf returns the path whose counts a probe asks for.
+func (pr probe) countsOf() Path {
+	if (pr.about != Path{}) {
+		return pr.about
+	}
+	return pr.path
+}
+
+// estimateOf returns what is known of a path; nil: there are too many.
+func (s *session) estimateOf(now time.Time, p Path) *estimate {
+	if e := s.reports.estimates[p]; e != nil {
+		e.last = now
+		return e
+	}
+	maps.DeleteFunc(s.reports.estimates, func(_ Path, e *estimate) bool { return now.Sub(e.last) > estimateLasts })
+	if len(s.reports.estimates) >= estimatesMost {
+		return nil
+	}
+	if s.reports.estimates == nil {
+		s.reports.estimates = make(map[Path]*estimate)
+	}
+	s.reports.estimates[p] = &estimate{last: now}
+	return s.reports.estimates[p]
+}
+
+// restEstimates drops single reports of a session that sends nothing for now.
+func (s *session) restEstimates() {
+	for _, e := range s.reports.estimates {
+		e.Rest()
+	}
+}
+
+// takeReport takes what the answer to a probe says of its path.
+func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Packet) {
+	if pr.form > FormUDP || pr.sizing || p.Type != ilnpwire.TypeEchoReply {
+		return
+	}
+	e := s.estimateOf(now, pr.path)
+	if e == nil {
+		return
+	}
+	e.HandleAnswer(now, pr.sent)
+	if !pr.report {
+		return
+	}
+	m, err := ilnpwire.ParseEcho(p.Payload)
+	if err != nil {
+		return
+	}
+	r, err := ilnpwire.ParseReport(m.Data)
+	switch {
+	case errors.Is(err, ilnpwire.ErrNotFilled):
+		s.reports.unfilled++
+		return
+	case err != nil:
+		c.refuse(now, s.key, reasonReport)
+		return
+	}
+	s.reports.unfilled = 0
+	if (pr.about != Path{}) {
+		c.takeLoss(now, s, pr, r)
+		return
+	}
+	if reason := c.judgeReport(now, s, pr, e, r); reason != "" {
+		c.refuse(now, s.key, reason)
+		return
+	}
+	c.leaveBlackHole(now, s, pr.path, e)
+}
+
+// judgeReport hands a report to the estimate of its path. It returns the reason to refuse it, or "".
+func (c *liveness) judgeReport(now time.Time, s *session, pr probe, e *estimate, r ilnpwire.Report) string {
+	if !pr.counted || !r.Counted {
+		return ""
+	}
+	own, ok := c.cfg.PathCounts(s.key, pr.path)
+	if !ok || own.Epoch != pr.left.Epoch {
+		return ""
+	}
+	err := e.HandleReport(multipath.PathReport{
+		Sent: pr.sent, Clock: r.Clock, Came: now, Epoch: r.Epoch, OwnEpoch: own.Epoch,
+		Left: pr.left.Sent, LeftNow: own.Sent, Arrived: multipath.Traffic(r.Received),
+		PeerLeft: multipath.Traffic(r.Sent), Got: own.Received,
+	})
+	switch {
+	case errors.Is(err, multipath.ErrReportBack):
+		return reasonReportBack
+	case errors.Is(err, multipath.ErrReportAbove):
+		return reasonReportAbove
+	case errors.Is(err, multipath.ErrReportClock):
+		return reasonReportClock
+	}
+	return ""
+}
+
+// views returns what is known of a session's paths, by round trips and by reports: those in use
+// first, then others that were probed of late.
+func (s *session) views(now time.Time, shares map[Path]float64) []PathView {
+	paths := slices.Clone(s.entry.Paths)
+	others := slices.SortedFunc(maps.Keys(s.reports.estimates), comparePaths)
+	paths = append(paths, slices.DeleteFunc(others, func(p Path) bool { return slices.Contains(paths, p) })...)
+	views := make([]PathView, 0, len(paths))
+	for _, p := range paths {
+		v := PathView{Path: p, InUse: slices.Contains(s.entry.Paths, p), Share: shares[p], Why: s.whyPath(p)}
+		if e := s.reports.estimates[p]; e != nil {
+			v.PathState = e.State(now)
+		}
+		if rtt, known := s.multipath.RTT(p); known && v.Least == 0 {
+			v.Least = rtt
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+func comparePaths(a, b Path) int {
+	return cmp.Or(cmp.Compare(a.Local.Link, b.Local.Link), cmp.Compare(a.Local.L64, b.Local.L64), cmp.Compare(a.Remote, b.Remote))
+}
+
+// whyPath says why a path is in use, or is not.
+func (s *session) whyPath(p Path) string {
+	used, h := slices.Contains(s.entry.Paths, p), s.check.find(p)
+	switch {
+	case used && s.dead:
+		return "no path answers"
+	case used && slices.Contains(s.entry.Long, p):
+		return "in use, too long for TCP"
+	case used && s.entry.Costs[p] > 0:
+		return "in use, less: it has a queue"
+	case used && h != nil && !h.since.IsZero() && h.tries > 1:
+		return "in doubt: no answers"
+	case used:
+		return "in use"
+	case s.avoids(p) && h.swallows:
+		return "avoided: data do not arrive"
+	case s.avoids(p):
+		return "avoided: no answers"
+	case s.bad[p]:
+		return "left: no answers"
+	}
+	return "others preferred"
+}
+
+// LinkPaths is what is known of all paths over one link of this host together.
+type LinkPaths struct {
+	InUse, Avoided, Left int
+	RTT, Least           time.Duration // of those in use: the mean of the last ones, and the least of all; 0: unknown
+	OutRate, InRate      float64       // data that arrive, bytes a second, as far as they are reported
+	OutLost, InLost      float64       // and that do not
+}
+
+// LinkPaths returns that of each link by its name.
+func (c *node) LinkPaths(now time.Time) map[string]LinkPaths {
+	sums, measured := make(map[string]LinkPaths), make(map[string]int)
+	for _, s := range c.sessions {
+		for _, v := range s.views(now, nil) {
+			name := c.host.names[v.Local.Link]
+			t := sums[name]
+			switch {
+			case v.InUse:
+				t.InUse++
+			case s.avoids(v.Path):
+				t.Avoided++
+			case s.bad[v.Path]:
+				t.Left++
+			}
+			if v.InUse && v.RTT > 0 {
+				measured[name]++
+				t.RTT += v.RTT
+				if t.Least == 0 || v.Least < t.Least {
+					t.Least = v.Least
+				}
+			}
+			t.OutRate, t.OutLost = t.OutRate+v.Out.Rate, t.OutLost+v.Out.Sent*v.Out.Loss
+			t.InRate, t.InLost = t.InRate+v.In.Rate, t.InLost+v.In.Sent*v.In.Loss
+			sums[name] = t
+		}
+	}
+	for name, n := range measured {
+		t := sums[name]
+		t.RTT /= time.Duration(n)
+		sums[name] = t
+	}
+	return sums
+}

@@ -1,0 +1,130 @@
+package ilnp
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/flowrule"
+)
+
+// Flows that a rule of the user matches leave by the links of that rule, also by links that
+// this host holds in reserve: the correspondent has their locators from a Locator Update and
+// receives there. The core says which rules there are for a session, and by which further
+// paths its flows may leave; the data plane finds the rule of each packet.
+
+// RuleUse is which rules there are for a session. It is comparable.
+type RuleUse struct {
+	Mask uint64 // bit i: rule i of the set may match flows of the session
+	Set  uint32 // number of the set of rules; 0 where Mask is
+}
+
+// ruleSet is the rules of the user. Its number grows with every change.
+type ruleSet struct {
+	flowrule.Set
+	number uint32
+}
+
+// of returns the rules for a session. A name belongs to the node that owns it.
+func (r *ruleSet) of(s *session, k *correspondent) RuleUse {
+	if len(r.Set) == 0 || s.state == Plain {
+		return RuleUse{}
+	}
+	var names []string
+	if k != nil {
+		names = k.names
+	}
+	use := RuleUse{Mask: r.Set.For(s.remoteNID, names), Set: r.number}
+	if use.Mask == 0 {
+		use.Set = 0
+	}
+	return use
+}
+
+// wantsDelays reports whether a rule of a session needs its paths in the order of their delay.
+func (r *ruleSet) wantsDelays(use RuleUse) bool {
+	for i, rule := range r.Set {
+		if use.Mask>>i&1 != 0 && rule.Policy == flowrule.LowDelay {
+			return true
+		}
+	}
+	return false
+}
+
+// SetRules replaces the rules of the user. number differs from that of the set before; the
+// data plane has the new rules under it already, and the old ones as long as a session uses
+// them.
+func (c *Core) SetRules(now time.Time, number uint32, set flowrule.Set) {
+	c.rules = ruleSet{Set: set, number: number}
+	for _, s := range c.byUse() {
+		c.upsert(now, s, s.entry.Paths)
+	}
+	c.preinstalled.updateAll(now)
+}
+
+// ruledFor returns the paths by which only flows with rules may leave, given those for all
+// others: from usable locators that the correspondent has acknowledged, to validated ones. The
+// hard mode announces no reserve, so there are none.
+func (c *pathChoice) ruledFor(now time.Time, s *session, p Entry) []Path {
+	if p.Rules.Mask == 0 || s.state != Established || len(p.Paths) == 0 {
+		return nil
+	}
+	sources := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
+		used := slices.ContainsFunc(p.Paths, func(p Path) bool { return p.Local == l })
+		return used || !s.update.lists(l.L64) || !slices.Contains(s.known, l.L64)
+	})
+	targets := slices.DeleteFunc(s.remotes.targets(), func(l roam.L64) bool { return !s.remotes.find(l).validated })
+	paths := slices.DeleteFunc(c.obstructed.without(s.remoteNID, cross(sources, targets)), func(p Path) bool {
+		return s.bad[p] || s.avoids(p)
+	})
+	return paths[:max(0, min(len(paths), MaxPaths-len(p.Paths)-len(p.Reserve)))]
+}
+
+// carriers returns the paths by which packets of a session may leave.
+func (s *session) carriers() []Path { return slices.Concat(s.entry.Paths, s.entry.Ruled) }
+
+// delayOf returns the round-trip time of a path; false: it is not known.
+func (s *session) delayOf(p Path) (time.Duration, bool) {
+	if h := s.check.find(p); h != nil && h.Mean() > 0 {
+		return h.Mean(), true
+	}
+	return s.multipath.RTT(p)
+}
+
+// shorter reports whether a path is so much shorter than another one that flows change over:
+// round trips vary, and each change costs some order.
+func (s *session) shorter(a, b Path) bool {
+	const least, part = 2 * time.Millisecond, 5
+	da, known := s.delayOf(a)
+	db, measured := s.delayOf(b)
+	return known && (!measured || da < db-max(least, db/part))
+}
+
+// byDelay returns the paths of an entry in the order of their delay, those first whose delay
+// is shorter by far, else as they were.
+func (s *session) byDelay(p Entry) []Path {
+	paths := slices.Concat(p.Paths, p.Ruled)
+	place := func(q Path) int {
+		if i := slices.Index(s.entry.ByDelay, q); i >= 0 {
+			return i
+		}
+		return MaxPaths
+	}
+	slices.SortStableFunc(paths, func(a, b Path) int { return cmp.Compare(place(a), place(b)) })
+	for range paths {
+		for i := 1; i < len(paths); i++ {
+			if s.shorter(paths[i], paths[i-1]) {
+				paths[i], paths[i-1] = paths[i-1], paths[i]
+			}
+		}
+	}
+	return paths
+}
+
+// followRules writes the entry again where what its rules need may have changed.
+func (c *steering) followRules(now time.Time, s *session) {
+	if s.entry.Rules.Mask != 0 {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}

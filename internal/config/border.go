@@ -1,0 +1,127 @@
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"roam"
+)
+
+// Border is the section [border]: a site border router.
+type Border struct {
+	Inside []string // globs of the links to the inside
+	Links  []BorderLink
+	// Drained are names of links from which nothing is to leave.
+	Drained []string
+	// Policy is a policy table in its own syntax; the role reads it.
+	Policy      string
+	Fallback    Fallback
+	TCP         Division
+	Announce    time.Duration // how long changes of links are collected
+	IdleTimeout time.Duration // after which a flow without packets is forgotten
+	UDPPort     uint16        // of the hosts' control messages in UDP; 0: none
+}
+
+// BorderLink is a locator that a provider assigned, and the link to that provider.
+type BorderLink struct {
+	L64  roam.L64
+	Name string
+}
+
+// Fallback is what happens to packets of no ILNP flow.
+type Fallback uint8
+
+// The fallbacks.
+const (
+	FallbackTranslate Fallback = iota // to and from the most preferred locator
+	FallbackForward                   // as they are
+	FallbackDrop
+)
+
+// Division is by what TCP is divided among providers.
+type Division uint8
+
+// The kinds of division.
+const (
+	ByConnection Division = iota
+	ByPacket
+)
+
+var (
+	fallbackWords = []string{FallbackTranslate: "translate", FallbackForward: "forward", FallbackDrop: "drop"}
+	divisionWords = []string{ByConnection: "connection", ByPacket: "packet"}
+)
+
+// The bounds of border.announce.
+const minAnnounce, maxAnnounce = time.Millisecond, 5 * time.Second
+
+// IsInside reports whether a link of that name leads to the inside of the site.
+func (b Border) IsInside(link string) bool { return matches(b.Inside, link) }
+
+// Locators returns the locators of a link to a provider.
+func (b Border) Locators(link string) (list []roam.L64) {
+	for _, l := range b.Links {
+		if l.Name == link {
+			list = append(list, l.L64)
+		}
+	}
+	return list
+}
+
+// linkTexts returns the links as they stand in the file.
+func (b Border) linkTexts() []string {
+	list := make([]string, len(b.Links))
+	for i, l := range b.Links {
+		list[i] = l.L64.Prefix().Addr().String() + " " + l.Name
+	}
+	return list
+}
+
+// border checks the section [border].
+func (c *checker) border(r *raw) Border {
+	b := Border{
+		Inside:      c.globs("border.inside", r.Border.Inside),
+		Policy:      r.Border.Policy,
+		Fallback:    Fallback(c.word("border.fallback", r.Border.Fallback, fallbackWords)),
+		TCP:         Division(c.word("border.tcp", r.Border.TCP, divisionWords)),
+		Announce:    c.duration("border.announce", r.Border.Announce, minAnnounce, maxAnnounce),
+		IdleTimeout: c.duration("border.idle_timeout", r.Border.IdleTimeout, minIdle, maxIdle),
+		UDPPort:     c.port("border.udp_port", r.Border.UDPPort),
+	}
+	for _, name := range r.Border.Drained {
+		if b.Drained = append(b.Drained, name); !linkName(name) {
+			c.refuse("border.drained", strconv.Quote(name))
+		}
+	}
+	for _, text := range r.Border.Links {
+		l, ok := borderLink(text)
+		switch {
+		case !ok:
+			c.refuse("border.links", strconv.Quote(text))
+		case slices.ContainsFunc(b.Links, func(o BorderLink) bool { return o.L64 == l.L64 }):
+			c.fault("border.links", "%s is listed twice; a locator leaves by one link", l.L64.Prefix())
+		case b.IsInside(l.Name):
+			c.fault("border.links", "%s is one of border.inside; a link leads to the inside or to a provider", l.Name)
+		default:
+			b.Links = append(b.Links, l)
+		}
+	}
+	return b
+}
+
+// borderLink reads a locator, with or without "/64", and the name of a link.
+func borderLink(text string) (l BorderLink, ok bool) {
+	f := strings.Fields(text)
+	if len(f) != 2 || !linkName(f[1]) {
+		return l, false
+	}
+	a, err := netip.ParsePrefix(strings.TrimSuffix(f[0], "/64") + "/64")
+	if err != nil || !a.Addr().Is6() || a.Masked() != a {
+		return l, false
+	}
+	l = BorderLink{L64: roam.ILVFromAddr(a.Addr()).L64, Name: f[1]}
+	return l, l.L64.Usable()
+}

@@ -1,0 +1,9 @@
+package config
+
+import "golang.org/x/sys/unix"
+
+// IsCgroup reports whether a directory is one of a cgroup2.
+func IsCgroup(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
+}

@@ -1,0 +1,47 @@
+package control
+
+import "roam"
+
+// BorderReport is what the role border reports: RoleReport.Report.
+type BorderReport struct {
+	Policy  string           `json:"policy"` // in its own syntax, a label a line
+	Inside  []string         `json:"inside"` // names of the links to the inside that are there
+	Sites   []BorderSite     `json:"sites"`
+	Flows   []BorderFlow     `json:"flows"`
+	Refused []BorderRefusals `json:"refused"`
+}
+
+// BorderSite is a locator that a provider assigned to the site.
+type BorderSite struct {
+	Locator   roam.L64 `json:"locator"`
+	Link      string   `json:"link"` // "": none is configured
+	State     string   `json:"state"`
+	NextHop   string   `json:"next_hop"`   // "known": its hardware address is; "kernel": the kernel looks it up
+	TXPackets uint64   `json:"tx_packets"` // sent from it
+	TXBytes   uint64   `json:"tx_bytes"`
+	RXPackets uint64   `json:"rx_packets"` // received for it
+	RXBytes   uint64   `json:"rx_bytes"`
+}
+
+// States of a site locator.
+const (
+	BorderUp      = "up"
+	BorderDown    = "down"
+	BorderDrained = "drained"
+)
+
+// BorderFlow is what two nodes exchange across a border.
+type BorderFlow struct {
+	Inside    roam.NID   `json:"inside"`
+	Internal  roam.L64   `json:"internal"` // locator of the inside node
+	Outside   roam.NID   `json:"outside"`
+	Remote    roam.L64   `json:"remote"`    // locator of the outside node
+	Announced []roam.L64 `json:"announced"` // site locators that the outside node has acknowledged
+	IdleS     float64    `json:"idle_s"`    // since the last packet
+}
+
+// BorderRefusals is how many messages were not forwarded for one reason.
+type BorderRefusals struct {
+	Reason   string `json:"reason"`
+	Messages uint64 `json:"messages"`
+}

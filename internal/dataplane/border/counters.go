@@ -1,0 +1,33 @@
+package border
+
+import "roam/internal/dataplane"
+
+var counterTable = [bpfCounterCOUNTERS]dataplane.Label{
+	bpfCounterTX_FLOW:            {"tx_flow", "packets of flows, rewritten and sent outside"},
+	bpfCounterTX_FALLBACK:        {"tx_fallback", "packets of no flow, sent outside from the preferred locator"},
+	bpfCounterTX_HAIRPIN:         {"tx_hairpin", "packets between inside nodes that used a site locator"},
+	bpfCounterTX_PROBE_REPLY:     {"tx_probe_reply", "answers to probes, sent from the locator to which these came"},
+	bpfCounterTX_KNOWN_HOP:       {"tx_known_hop", "of those sent outside, by the hardware address of the next hop"},
+	bpfCounterRX_FLOW:            {"rx_flow", "packets of flows, rewritten for inside"},
+	bpfCounterRX_FALLBACK:        {"rx_fallback", "packets of no flow, rewritten for inside"},
+	bpfCounterRX_DELIVERED:       {"rx_delivered", "packets that left by a link to the inside"},
+	bpfCounterPASS_FALLBACK:      {"pass_fallback", "packets of no flow, forwarded as they are (border.fallback)"},
+	bpfCounterPASS_STACK:         {"pass_stack", "packets left to this host's stack, which answers"},
+	bpfCounterFLOW_CONFIRMED:     {"flow_confirmed", "flows of which both nodes have sent a nonce"},
+	bpfCounterFLOW_TABLE_FULL:    {"flow_table_full", "flows for which there was no space"},
+	bpfCounterDROP_HANDED_OVER:   {"handed_over", "updates, errors and packets that are too big, given to the daemon"},
+	bpfCounterDROP_RING_FULL:     {"drop_ring_full", "the daemon did not keep up, or is not running"},
+	bpfCounterDROP_TOO_LONG:      {"drop_too_long", "updates and errors too long for the daemon"},
+	bpfCounterDROP_MALFORMED:     {"drop_malformed", "truncated or contradictory headers"},
+	bpfCounterDROP_FALLBACK:      {"drop_fallback", "packets of no flow (border.fallback)"},
+	bpfCounterDROP_NO_LINK:       {"drop_no_link", "no link of the group is up"},
+	bpfCounterDROP_SPOOFED:       {"drop_spoofed", "an internal source came in from outside"},
+	bpfCounterDROP_INTERNAL:      {"drop_internal", "an internal destination came in from outside"},
+	bpfCounterDROP_LEAK:          {"drop_leak", "an internal locator was about to leave the site"},
+	bpfCounterDROP_KERNEL_HELPER: {"drop_kernel_helper", "the kernel refused to change a packet"},
+}
+
+// Counters reads all counters, in the order of enum counter.
+func (p *Plane) Counters() ([]dataplane.Counter, error) {
+	return dataplane.ReadCounters(p.objs.Counters, counterTable[:])
+}

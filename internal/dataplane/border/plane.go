@@ -1,0 +1,319 @@
+// Package border is the data plane of a site border router: its programs (bpf/sbr) on the
+// links to the inside and to providers, the tables that they rewrite locators by, and what
+// they hand over. internal/dataplane loads, pins and attaches them. docs/maps.md describes
+// each map. Driven by internal/role/border.
+package border
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"roam"
+	"roam/internal/dataplane"
+	"roam/sbr"
+	"roam/wire/ilnp"
+)
+
+// Name is that of the set of programs and maps.
+const Name = "border"
+
+// Fallback is what happens to a packet of no flow.
+type Fallback uint8
+
+// The fallbacks, in the order of enum fallback.
+const (
+	Translate Fallback = iota // to and from the most preferred locator
+	Forward                   // as it is
+	Drop
+)
+
+// Settings are what an operator chooses beside the policy.
+type Settings struct {
+	Fallback   Fallback
+	TCPPackets bool // TCP is divided by packets, not by connections
+}
+
+// Hop is how packets leave a link.
+type Hop struct {
+	MTU     uint32
+	MACs    [12]byte   // of the next hop, then of the link; zero: the kernel looks them up
+	NextHop netip.Addr // invalid: the kernel looks it up
+}
+
+// Share is what passed one site locator.
+type Share struct{ TxPackets, TxBytes, RxPackets, RxBytes uint64 }
+
+// Plane is the loaded data plane. Its methods may be called from one goroutine.
+type Plane struct {
+	*dataplane.Set
+	objs bpfObjects
+	ring *dataplane.Ring
+}
+
+// Open loads the programs and opens their maps, those that an earlier process pinned where
+// they fit. Options.Name is set here; port is that of control messages in UDP, 0 for none.
+// Close is called also if it fails.
+func Open(opts dataplane.Options, port uint16) (p *Plane, err error) {
+	p, opts.Name = &Plane{}, Name
+	read := func() (*ebpf.CollectionSpec, error) { return spec(port) }
+	p.Set, err = dataplane.OpenSet(opts, read, uint32(bpfAbiNumberABI), &p.objs)
+	return p, err
+}
+
+// spec returns maps and programs with their constants.
+func spec(port uint16) (*ebpf.CollectionSpec, error) {
+	spec, err := loadBpf()
+	if err != nil {
+		return nil, err
+	}
+	return spec, errors.Join(spec.Variables["csum_flags"].Set(dataplane.ChecksumFlags()),
+		spec.Variables["encap_port"].Set(port<<8|port>>8)) // the bytes as on the wire
+}
+
+// AttachInside puts the programs on a link to the inside.
+func (p *Plane) AttachInside(dev roam.LinkID) error {
+	return p.AttachBoth(dev, p.objs.SbrInsideIngress, p.objs.SbrInsideEgress)
+}
+
+// AttachUplink puts the programs on a link to a provider.
+func (p *Plane) AttachUplink(dev roam.LinkID) error {
+	return p.AttachBoth(dev, p.objs.SbrUplinkIngress, p.objs.SbrUplinkEgress)
+}
+
+// Configure writes the settings. The programs use hardware addresses until that time.
+func (p *Plane) Configure(s Settings, until time.Time) error {
+	return p.change(func(b *bpfBorder) {
+		b.Fallback, b.MacsUntil, b.TcpPackets = bpfFallback(s.Fallback), dataplane.Monotonic(until), 0
+		if s.TCPPackets {
+			b.TcpPackets = 1
+		}
+	})
+}
+
+// change changes a part of the settings; the others stay, also those of an earlier process.
+func (p *Plane) change(what func(*bpfBorder)) error {
+	var b bpfBorder
+	err := p.objs.Borders.Lookup(uint32(0), &b)
+	if err == nil {
+		what(&b)
+		err = p.objs.Borders.Put(uint32(0), b)
+	}
+	if err != nil {
+		return fmt.Errorf("write settings of the border: %w", err)
+	}
+	return nil
+}
+
+// announcedAnew has the programs ask for what is announced once for each flow.
+func (p *Plane) announcedAnew() error {
+	return p.change(func(b *bpfBorder) { b.Announcements++ })
+}
+
+// locatorBit is the bit of Border.LocatorBits that stands for a locator.
+func locatorBit(h bpfHalf) uint64 {
+	const odd = 0x9e37_79b9_7f4a_7c15
+	return 1 << (binary.NativeEndian.Uint64(h.B[:]) * odd >> 58)
+}
+
+// Install writes a table. Where the indices of site locators have changed, what was
+// announced is removed first: it names them by index.
+func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) error {
+	if reindexed {
+		if err := clearMap[bpfFlowKey, bpfAnnounced](p.objs.Announced); err != nil {
+			return fmt.Errorf("remove announced locators: %w", err)
+		}
+	}
+	wanted := make(map[bpfHalf]bpfLocator)
+	for i, s := range t.Sites {
+		if err := p.objs.Sites.Put(uint32(i), siteEntry(s, t.Behind[s.L64], hops[s.Link])); err != nil {
+			return fmt.Errorf("write site locator %v: %w", s.L64, err)
+		}
+		wanted[half(s.L64)] = bpfLocator{Kind: bpfLocatorKindLOCATOR_SITE, Site: [8]uint8{uint8(i)}}
+	}
+	for l, g := range t.Inside {
+		wanted[half(l)] = groupEntry(t, g)
+	}
+	bits := uint64(0)
+	for key := range wanted {
+		bits |= locatorBit(key)
+	}
+	// A locator without its bit would not be found.
+	err := p.change(func(b *bpfBorder) { b.LocatorBits |= bits })
+	for key, value := range wanted {
+		if err == nil {
+			err = p.objs.Locators.Put(key, value)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write locators: %w", err)
+	}
+	return errors.Join(removeOthers(p.objs.Locators, wanted), p.change(func(b *bpfBorder) {
+		b.LocatorBits = bits
+		b.Announcements++
+	}))
+}
+
+// siteEntry is what the programs know of a site locator.
+func siteEntry(s sbr.Site, behind roam.L64, hop Hop) bpfSite {
+	e := bpfSite{L64: half(s.L64), Behind: half(behind), Ifindex: uint32(s.Link), Mtu: hop.MTU, Macs: hop.MACs}
+	if s.Up {
+		e.Flags |= bpfSiteFlagsSITE_UP
+	}
+	if hop.MACs != [12]byte{} {
+		e.Flags |= bpfSiteFlagsSITE_MACS
+	}
+	if hop.NextHop.Is6() {
+		e.Flags |= bpfSiteFlagsSITE_NEXT_HOP
+		e.NextHop = hop.NextHop.As16()
+	}
+	return e
+}
+
+// groupEntry is what the programs know of an internal locator. Its generation follows from
+// its members, so that a process that starts anew does not disturb their shares.
+func groupEntry(t sbr.Table, g sbr.Group) bpfLocator {
+	e := bpfLocator{Kind: bpfLocatorKindLOCATOR_INTERNAL, N: uint8(len(g.Members)), Label: uint8(g.Label)}
+	if g.Advice == sbr.AdviceVLB {
+		e.Spread = 1
+	}
+	hash := fnv.New32a()
+	for i, m := range g.Members {
+		for at, s := range t.Sites {
+			if s.L64 == m.L64 {
+				e.Site[i] = uint8(at)
+			}
+		}
+		e.Sites |= 1 << e.Site[i]
+		e.Weight[i] = m.Weight
+		e.Total += m.Weight
+		hash.Write(binary.BigEndian.AppendUint32([]byte{e.Site[i]}, m.Weight)) // never fails
+	}
+	e.Generation = hash.Sum32()
+	return e
+}
+
+// SetOwn writes the addresses of the border itself; packets to them are no site's.
+func (p *Plane) SetOwn(list []roam.ILV) error {
+	wanted := make(map[bpfAddr]uint8)
+	for _, a := range list {
+		key := bpfAddr{L64: half(a.L64), Nid: halfNID(a.NID)}
+		if wanted[key] = 1; p.objs.OwnAddresses.Put(key, uint8(1)) != nil {
+			return fmt.Errorf("write own address %v: no space", a)
+		}
+	}
+	return removeOthers(p.objs.OwnAddresses, wanted)
+}
+
+// Announce writes from which site locators, by their index in the table, the packets of a
+// flow may come.
+func (p *Plane) Announce(k sbr.FlowKey, t sbr.Table, list []roam.L64) error {
+	var a bpfAnnounced
+	for i, s := range t.Sites {
+		for _, l := range list {
+			if l == s.L64 {
+				a.Sites |= 1 << i
+			}
+		}
+	}
+	if err := p.objs.Announced.Put(keyOf(k), a); err != nil {
+		return fmt.Errorf("write announced locators: %w", err)
+	}
+	return p.announcedAnew()
+}
+
+// Forget removes a flow.
+func (p *Plane) Forget(k sbr.FlowKey) error {
+	key := keyOf(k)
+	return errors.Join(absent(p.objs.Announced.Delete(key)), absent(p.objs.Flows.Delete(key)), p.announcedAnew())
+}
+
+// secondShift makes of a time in ns one in the seconds of FlowEntry.Seen.
+const secondShift = 30
+
+// Seconds returns a time as FlowEntry.Seen has it.
+func Seconds(t time.Time) uint32 { return uint32(dataplane.Monotonic(t) >> secondShift) }
+
+// Instant is the reverse of Seconds.
+func Instant(seen uint32) time.Time { return dataplane.Instant(uint64(seen) << secondShift) }
+
+// FlowEntry is a flow as the programs know it.
+type FlowEntry struct {
+	sbr.FlowSeen
+	Seen      uint32 // when a packet passed last, in seconds of 2^30 ns
+	Announced []roam.L64
+}
+
+// Flow returns one flow; false: there is none.
+func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
+	var f bpfFlow
+	if p.objs.Flows.Lookup(keyOf(k), &f) != nil {
+		return FlowEntry{}, false
+	}
+	return p.entry(keyOf(k), f, t), true
+}
+
+// Flows returns all flows.
+func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
+	var list []FlowEntry
+	var k bpfFlowKey
+	var f bpfFlow
+	rows := p.objs.Flows.Iterate()
+	for rows.Next(&k, &f) {
+		list = append(list, p.entry(k, f, t))
+	}
+	return list, rows.Err()
+}
+
+func (p *Plane) entry(k bpfFlowKey, f bpfFlow, t sbr.Table) FlowEntry {
+	e := FlowEntry{Seen: f.Seen, FlowSeen: sbr.FlowSeen{
+		FlowKey:  flowKey(k),
+		Internal: locator(f.Internal), Remote: locator(f.Remote), Link: roam.LinkID(f.Ifindex),
+		Inward:  ilnp.Nonce{Len: f.Inward.Len, Bytes: f.Inward.B},
+		Outward: ilnp.Nonce{Len: f.Outward.Len, Bytes: f.Outward.B},
+	}}
+	if f.Rule == bpfChecksumRuleRULE_RFC6741 {
+		e.Rule = sbr.RuleRFC6741
+	}
+	var a bpfAnnounced
+	if p.objs.Announced.Lookup(k, &a) == nil {
+		for i, s := range t.Sites {
+			if a.Sites>>i&1 != 0 {
+				e.Announced = append(e.Announced, s.L64)
+			}
+		}
+	}
+	return e
+}
+
+// Shares returns what passed each site locator of a table, in its order.
+func (p *Plane) Shares(t sbr.Table) ([]Share, error) {
+	list := make([]Share, len(t.Sites))
+	for i := range list {
+		var perCPU []bpfShare
+		if err := p.objs.Shares.Lookup(uint32(i), &perCPU); err != nil {
+			return nil, fmt.Errorf("read shares: %w", err)
+		}
+		for _, s := range perCPU {
+			list[i].TxPackets += s.TxPackets
+			list[i].TxBytes += s.TxBytes
+			list[i].RxPackets += s.RxPackets
+			list[i].RxBytes += s.RxBytes
+		}
+	}
+	return list, nil
+}
+
+// Close lets go of the plane; what is pinned and attached stays.
+func (p *Plane) Close() error {
+	var err error
+	if p.ring != nil {
+		err = p.ring.Close()
+	}
+	return errors.Join(err, p.objs.Close())
+}

@@ -1,0 +1,224 @@
+package border
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"roam"
+	"roam/sbr"
+	"roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+func destination(b []byte) roam.L64 { return roam.L64(binary.BigEndian.Uint64(b[24:])) }
+
+// What must not pass is dropped for its reason, and what is not the border's passes as it is.
+func TestRefused(t *testing.T) {
+	r := newRig(t)
+	site := roam.ILV{L64: siteA, NID: insideNID}
+	spoofed := roam.ILV{L64: internal, NID: outsideNID}
+	out, in, leaving := r.objs.SbrInsideIngress, r.objs.SbrUplinkIngress, r.objs.SbrUplinkEgress
+	echo := func(src, dst roam.ILV) []byte { return r.echo(src, dst, ilnp.Nonce{}, true, 1, 56) }
+	last := echo(mine, theirs)
+	last[7] = 1
+	long := r.echo(mine, theirs, ilnp.Nonce{}, true, 1, 1500)
+	truncated := echo(mine, theirs)[:44]
+	chain := append([]byte(nil), echo(mine, theirs)[:40]...)
+	chain[6] = ip6.DestOpts
+	for range 8 {
+		chain = append(chain, ip6.DestOpts, 0, 1, 4, 0, 0, 0, 0)
+	}
+	binary.BigEndian.PutUint16(chain[4:], uint16(len(chain)-40))
+	for name, c := range map[string]struct {
+		prog    *ebpf.Program
+		packet  []byte
+		verdict uint32
+		counter string
+	}{
+		"an inside source from outside":      {in, echo(spoofed, site), shot, "drop_spoofed"},
+		"an inside destination from outside": {in, echo(theirs, mine), shot, "drop_internal"},
+		"an inside source that leaves":       {leaving, echo(mine, theirs), shot, "drop_leak"},
+		"truncated":                          {out, truncated, shot, "drop_malformed"},
+		"a chain of headers":                 {out, chain, shot, "drop_malformed"},
+		"the last hop":                       {out, last, passOn, "pass_stack"},
+		"too long for the link":              {out, long, shot, "handed_over"},
+		"another site's packet":              {in, echo(theirs, roam.ILV{L64: remote, NID: insideNID}), passOn, ""},
+		"between inside hosts":               {out, echo(mine, spoofed), passOn, ""},
+		"from another network inside":        {out, echo(theirs, theirs), passOn, ""},
+		"of the border itself":               {leaving, echo(site, theirs), passOn, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := uint64(0)
+			if c.counter != "" {
+				before = r.counter(c.counter)
+			}
+			verdict, got := r.run(c.prog, c.packet)
+			if verdict != c.verdict || verdict == passOn && string(got) != string(c.packet) {
+				t.Errorf("verdict %#x, want %#x; packet %x", verdict, c.verdict, got)
+			}
+			if c.counter != "" && r.counter(c.counter) != before+1 {
+				t.Errorf("%s counts %d, want one more than %d", c.counter, r.counter(c.counter), before)
+			}
+		})
+	}
+}
+
+// Two inside hosts that use each other's site locator meet as if their packets had left and
+// come back (RFC 6748 §2.8).
+func TestHairpin(t *testing.T) {
+	r := newRig(t)
+	other := roam.ILV{L64: siteB, NID: outsideNID}
+	verdict, got := r.run(r.objs.SbrInsideIngress, r.echo(mine, other, ilnp.Nonce{}, true, 1, 56))
+	if verdict != passOn || source(got) != siteA || destination(got) != internal {
+		t.Errorf("verdict %#x, from %v to %v", verdict, source(got), destination(got))
+	}
+	if p, err := ilnp.ParsePacket(got); err != nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// A packet of no flow falls under the setting; one to the border's own address is its own.
+func TestFallback(t *testing.T) {
+	r := newRig(t)
+	out, in := transport(t, ip6.UDP, 1, 2), r.echo(theirs, roam.ILV{L64: siteB, NID: insideNID}, ilnp.Nonce{}, true, 1, 56)
+	want := func(what string, prog *ebpf.Program, packet []byte, verdict uint32, changed bool) {
+		t.Helper()
+		got, b := r.run(prog, packet)
+		if got != verdict || verdict != shot && (string(b) != string(packet)) != changed {
+			t.Errorf("%s: verdict %#x, want %#x; %x", what, got, verdict, b)
+		}
+	}
+	want("translate, out", r.objs.SbrInsideIngress, out, redirect, true)
+	want("translate, in", r.objs.SbrUplinkIngress, in, passOn, true)
+	r.configure(Settings{Fallback: Forward})
+	want("forward, out", r.objs.SbrInsideIngress, out, passOn, false)
+	want("forward, in", r.objs.SbrUplinkIngress, in, passOn, false)
+	want("forward, leaving", r.objs.SbrUplinkEgress, out, passOn, false)
+	r.configure(Settings{Fallback: Drop})
+	want("drop, out", r.objs.SbrInsideIngress, out, shot, false)
+	want("drop, in", r.objs.SbrUplinkIngress, in, shot, false)
+	if err := r.SetOwn([]roam.ILV{{L64: siteB, NID: insideNID}}); err != nil {
+		t.Fatal(err)
+	}
+	want("own", r.objs.SbrUplinkIngress, in, passOn, false)
+	if err := r.SetOwn(nil); err != nil {
+		t.Fatal(err)
+	}
+	want("no longer own", r.objs.SbrUplinkIngress, in, shot, false)
+}
+
+// A flood of nonces from either side leaves the flows that there are as they are.
+func TestFlood(t *testing.T) {
+	r := newRig(t)
+	r.confirm(siteA, siteB)
+	before, _ := r.Flow(theKey, r.table)
+	for i := range 40000 {
+		node := roam.ILV{L64: remote, NID: outsideNID + 1 + roam.NID(i)}
+		if i%2 == 0 {
+			r.run(r.objs.SbrUplinkIngress, r.echo(node, roam.ILV{L64: siteA, NID: insideNID}, inward, true, 1, 0))
+		} else {
+			r.run(r.objs.SbrInsideIngress, r.echo(mine, node, outward, true, 1, 0))
+		}
+	}
+	flows, err := r.Flows(r.table)
+	if err != nil || len(flows) != 1 {
+		t.Errorf("%d flows after a flood, %v", len(flows), err)
+	}
+	if after, ok := r.Flow(theKey, r.table); !ok || after.Inward != before.Inward || len(after.Announced) != 2 {
+		t.Errorf("%+v becomes %+v", before, after)
+	}
+}
+
+// Without a link that is up nothing leaves, and a policy that is withdrawn leaves packets as
+// they are.
+func TestWithoutLink(t *testing.T) {
+	r := newRig(t)
+	datagram := transport(t, ip6.UDP, 1, 2)
+	p, err := sbr.ParsePolicy([]byte(policyText(50, 50)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Install(sbr.NewTable(p, nil), false, hops); err != nil {
+		t.Fatal(err)
+	}
+	if verdict, _ := r.run(r.objs.SbrInsideIngress, datagram); verdict != shot || r.counter("drop_no_link") != 1 {
+		t.Errorf("without a link: verdict %#x", verdict)
+	}
+	// Nor by the link of another group.
+	other, err := sbr.ParsePolicy(fmt.Appendf(nil, "%v 1 0 none -1 1\n%v 1 0 none 1\n%v 1 0 none -1 2\n%v 1 0 none 2\n",
+		(internal + 1<<16).Prefix(), siteA.Prefix(), internal.Prefix(), siteB.Prefix()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := []sbr.Site{{L64: siteA, Link: loopback, Up: true}}
+	if err := r.Install(sbr.NewTable(other, up), true, hops); err != nil {
+		t.Fatal(err)
+	}
+	if verdict, _ := r.run(r.objs.SbrInsideIngress, datagram); verdict != shot || r.counter("drop_no_link") != 2 {
+		t.Errorf("without a link of its own: verdict %#x", verdict)
+	}
+	if err := r.Install(sbr.NewTable(sbr.Policy{}, nil), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if verdict, out := r.run(r.objs.SbrInsideIngress, datagram); verdict != passOn || string(out) != string(datagram) {
+		t.Errorf("without a policy: verdict %#x", verdict)
+	}
+}
+
+// Everything is loaded within the verifier's bounds, and a flow is as large as stated.
+func TestBounds(t *testing.T) {
+	const mostVerified = 60_000
+	r := newRig(t)
+	for _, prog := range []*ebpf.Program{
+		r.objs.SbrInsideIngress, r.objs.SbrInsideEgress, r.objs.SbrUplinkIngress, r.objs.SbrUplinkEgress,
+	} {
+		info, err := prog.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := info.VerifiedInstructions(); ok && n > mostVerified {
+			t.Errorf("%s: the verifier looks at %d instructions, at most %d", info.Name, n, mostVerified)
+		}
+	}
+	flow, known := r.objs.Flows, r.objs.Announced
+	if n := flow.KeySize() + flow.ValueSize() + known.KeySize() + known.ValueSize(); n > 256 {
+		t.Errorf("a flow takes %d bytes, at most 256", n)
+	}
+}
+
+// skbContext is struct __sk_buff, as far as a test run takes it.
+type skbContext struct {
+	_       [164]byte
+	GSOSegs uint32
+	_       [8]byte
+	GSOSize uint32
+	_       [12]byte
+}
+
+// A GSO packet passes if its segments fit into the link, however long it is.
+func TestGSO(t *testing.T) {
+	r := newRig(t)
+	body := make([]byte, 1900)
+	body[12], body[13] = 0x80, 0x10 // 32 bytes of header
+	h := ip6.Header{NextHeader: ip6.TCP, HopLimit: 64, PayloadLen: uint16(len(body)), Src: mine.Addr(), Dst: theirs.Addr()}
+	b, err := h.AppendTo([]byte{0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0x86, 0xdd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = append(b, body...)
+	for size, want := range map[uint32]uint32{1500 - 72: redirect, 1500 - 71: shot, 0: shot} {
+		c := skbContext{GSOSize: size}
+		if size > 0 {
+			c.GSOSegs = 2
+		}
+		verdict, err := r.objs.SbrInsideIngress.Run(&ebpf.RunOptions{
+			Data: b, DataOut: make([]byte, len(b)+256), Context: c, ContextOut: &skbContext{},
+		})
+		if err != nil || verdict != want {
+			t.Errorf("segments of %d bytes: verdict %#x, want %#x, %v", size, verdict, want, err)
+		}
+	}
+}

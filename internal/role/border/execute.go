@@ -1,0 +1,154 @@
+package border
+
+import (
+	"errors"
+	"time"
+
+	"roam"
+	plane "roam/internal/dataplane/border"
+	"roam/internal/hostnet"
+	"roam/internal/rawio"
+	"roam/sbr"
+)
+
+const (
+	// renewal is how long the programs trust hardware addresses without a daemon.
+	renewal = 5 * time.Second
+	renew   = time.Second // how often the daemon renews that
+	// sweep is how often it reads all flows.
+	sweep = 10 * time.Second
+)
+
+// upkeep renews what the programs forget by themselves, ends flows without packets, and finds
+// those that were not reported, since the ring was full.
+type upkeep struct {
+	role       *Role
+	due, swept time.Time
+}
+
+// PollTimeout returns when HandleTimeout is to be called.
+func (u *upkeep) PollTimeout() (time.Time, bool) { return u.due, true }
+
+// HandleTimeout does what is due.
+func (u *upkeep) HandleTimeout(now time.Time) {
+	r := u.role
+	u.due = now.Add(renew)
+	r.Warn("renew the hardware addresses", r.plane.Configure(r.settings(r.Config), now.Add(renewal)))
+	if now.Sub(u.swept) < sweep {
+		return
+	}
+	u.swept = now
+	flows, err := r.plane.Flows(r.core.Table())
+	if !r.Warn("read the flows", err) {
+		return
+	}
+	oldest := plane.Seconds(now.Add(-r.Config.Border.IdleTimeout))
+	for _, f := range flows {
+		switch {
+		case f.Seen < oldest:
+			r.core.HandleIdle(f.FlowKey)
+		case !r.core.Knows(f.FlowKey):
+			r.core.HandleFlow(now, f.FlowSeen, f.Announced)
+		}
+	}
+}
+
+// Drain has nothing of its own to carry out.
+func (u *upkeep) Drain(time.Time) {}
+
+// handleLinks takes the state of the host's links.
+func (r *Role) handleLinks(now time.Time, links []hostnet.Uplink) {
+	r.links = links
+	r.attach()
+	r.core.HandleSites(now, r.sites(r.Config))
+	r.install(false) // hardware addresses and MTUs
+	r.own()
+}
+
+// handleEvent takes what the programs hand over.
+func (r *Role) handleEvent(now time.Time, e plane.Event) {
+	switch e.Kind {
+	case plane.FlowConfirmed:
+		if f, ok := r.plane.Flow(e.Flow, r.core.Table()); ok {
+			r.core.HandleFlow(now, f.FlowSeen, nil)
+		}
+	case plane.FromInside, plane.FromOutside:
+		r.core.HandlePacket(now, sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: e.Kind == plane.FromInside})
+	case plane.TooBig:
+		if own, ok := r.address(e.Link); ok {
+			r.core.HandleTooBig(sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: true}, e.MTU, own)
+		}
+	case plane.OwnError:
+		r.core.HandleOwnError(sbr.Packet{Bytes: e.Packet, Link: e.Link})
+	}
+}
+
+// address returns the address from which this host sends errors on a link: a global one of
+// that link, or of any to the inside.
+func (r *Role) address(link roam.LinkID) (own roam.ILV, ok bool) {
+	for _, u := range r.links {
+		if len(u.Addrs) > 0 && (u.Link == link || !ok && r.kindOf(u) == inside) {
+			own, ok = roam.ILVFromAddr(u.Addrs[0]), true
+		}
+	}
+	return own, ok
+}
+
+// execute does one thing that the core wants done.
+func (r *Role) execute(_ time.Time, o sbr.Output) {
+	switch o := o.(type) {
+	case sbr.Transmit:
+		r.transmit(o)
+	case sbr.Announced:
+		r.Warn("write announced locators", r.plane.Announce(o.FlowKey, r.core.Table(), o.Locators))
+	case sbr.Forget:
+		r.Warn("forget a flow", r.plane.Forget(o.FlowKey))
+	case sbr.Install:
+		r.install(o.Reindexed)
+	case sbr.Refused:
+		r.refused[o.Why]++
+	}
+}
+
+// transmit sends a packet on a link; link 0 is the first one to the inside.
+func (r *Role) transmit(o sbr.Transmit) {
+	if o.Link == 0 {
+		for _, u := range r.links {
+			if r.kindOf(u) == inside && u.Up {
+				o.Link = u.Link
+				break
+			}
+		}
+	}
+	err := r.sender.Send(o.Link, o.Packet)
+	if errors.Is(err, rawio.ErrBusy) || errors.Is(err, rawio.ErrNoRoute) {
+		r.Log.Debug("a packet was not sent", "err", err)
+		return
+	}
+	r.Warn("send a packet", err)
+}
+
+// install writes the tables.
+func (r *Role) install(reindexed bool) {
+	hops := make(map[roam.LinkID]plane.Hop)
+	for _, u := range r.links {
+		h := plane.Hop{MTU: uint32(u.MTU), NextHop: u.NextHop}
+		if u.HasMAC && u.NextHopValid && len(u.NextHopMAC) == 6 && len(u.MAC) == 6 {
+			copy(h.MACs[:], u.NextHopMAC)
+			copy(h.MACs[6:], u.MAC)
+		}
+		hops[u.Link] = h
+	}
+	r.Warn("write the tables", r.plane.Install(r.core.Table(), reindexed, hops))
+}
+
+// own writes the host's own addresses, which are no site's.
+func (r *Role) own() {
+	var list []roam.ILV
+	for _, u := range r.links {
+		for _, a := range u.Addrs {
+			list = append(list, roam.ILVFromAddr(a))
+		}
+	}
+	r.Warn("write the own addresses", r.plane.SetOwn(list))
+}

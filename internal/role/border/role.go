@@ -1,0 +1,249 @@
+// Package border is the role of a site border router: it puts the programs of
+// internal/dataplane/border on the links to the inside and to providers, drives the core in
+// roam/sbr with what these hand over and with the state of the links, and shows both.
+//
+// The role changes nothing on the host but its programs and maps. The host has to forward
+// IPv6; Status says so where it does not. Driven by internal/daemon.
+package border
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/internal/config"
+	"roam/internal/control"
+	"roam/internal/dataplane"
+	plane "roam/internal/dataplane/border"
+	"roam/internal/hostnet"
+	"roam/internal/loop"
+	"roam/internal/rawio"
+	"roam/internal/role"
+	"roam/sbr"
+)
+
+// Kind makes borders. Restore detaches filters of other roles too: none runs then.
+var Kind = role.Kind{
+	Name: config.RoleBorder,
+	New: func(env role.Env) role.Role {
+		return &Role{Env: env, loop: loop.New(time.Now), done: make(chan struct{})}
+	},
+	Restore: func(cfg config.Config) error {
+		return errors.Join(dataplane.Remove(filepath.Join(cfg.Pins(), plane.Name)), hostnet.DetachAllClassic())
+	},
+}
+
+// Role is one border. What is below loop belongs to the goroutine of Run.
+type Role struct {
+	role.Silent
+	role.Env
+	loop     *loop.Loop
+	done     chan struct{}
+	plane    *plane.Plane
+	sender   *rawio.Sender
+	core     *sbr.Core
+	links    []hostnet.Uplink // of the host
+	states   <-chan []hostnet.Uplink
+	events   <-chan plane.Event
+	attached map[roam.LinkID]kind // links with programs
+	refused  [sbr.Refusals]uint64
+}
+
+// kind is where a link leads.
+type kind uint8
+
+const (
+	elsewhere kind = iota
+	inside
+	provider
+)
+
+// Start loads the programs, or adopts those of an earlier daemon, and brings the tables to
+// what the policy and the links say.
+func (r *Role) Start(ctx context.Context) error {
+	policy, err := r.parse(r.Config)
+	if err != nil {
+		return err
+	}
+	opts := dataplane.Options{Dir: r.Config.Pins(), Classic: hostnet.Classic{}}
+	if r.plane, err = plane.Open(opts, r.Config.Border.UDPPort); err != nil {
+		return control.Errorf(control.CodeUnsupported, "%w", err).
+			WithHint("a border needs a kernel with BTF (CONFIG_DEBUG_INFO_BTF) that is not locked down")
+	}
+	if r.sender, err = rawio.Open(); err != nil {
+		return err
+	}
+	if r.states, err = hostnet.FollowFacts(r.done); err != nil {
+		return err
+	}
+	if r.events, err = r.plane.Follow(); err != nil {
+		return err
+	}
+	r.attached = make(map[roam.LinkID]kind)
+	if err := r.adopt(); err != nil {
+		return err
+	}
+	now := r.loop.Now()
+	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort)
+	machine := loop.Drive(r.core, r.execute)
+	r.loop.Add(&loop.Part{
+		Machines: []loop.Machine{machine, &upkeep{role: r, due: now, swept: now}},
+		Sources: []loop.Source{
+			loop.On(r.states, errLinks, r.handleLinks),
+			loop.On(r.events, errEvents, r.handleEvent),
+		},
+	})
+	if err := r.plane.Configure(r.settings(r.Config), now.Add(renewal)); err != nil {
+		return err
+	}
+	// The state of the links before the policy: programs that an earlier daemon left go on
+	// forwarding, and would stop with a table that has no link.
+	select {
+	case states := <-r.states:
+		r.links = states
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.core.HandleSites(now, r.sites(r.Config))
+	r.core.HandlePolicy(now, policy)
+	r.known(now)
+	machine.Drain(now)
+	r.attach()
+	return r.plane.TakeOver()
+}
+
+var (
+	errLinks  = errors.New("the state of links cannot be followed any more")
+	errEvents = errors.New("what the programs hand over cannot be read any more")
+)
+
+// Run drives the core until ctx is done.
+func (r *Role) Run(ctx context.Context) error { return r.loop.Run(ctx) }
+
+// Close lets go of the programs, which go on rewriting.
+func (r *Role) Close() error {
+	r.loop.Close()
+	close(r.done)
+	var errs []error
+	if r.sender != nil {
+		errs = append(errs, r.sender.Close())
+	}
+	if r.plane != nil {
+		errs = append(errs, r.plane.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Reload takes another policy, other links and settings over. A faulty policy is refused as
+// a whole.
+func (r *Role) Reload(ctx context.Context, next config.Config) error {
+	policy, err := r.parse(next)
+	if err != nil {
+		return err
+	}
+	return r.loop.Do(ctx, func(now time.Time) {
+		changed := next.Border.Policy != r.Config.Border.Policy
+		r.Config = next
+		r.Warn("write the settings", r.plane.Configure(r.settings(next), now.Add(renewal)))
+		r.core.HandleSites(now, r.sites(next))
+		if changed {
+			r.core.HandlePolicy(now, policy)
+		}
+		r.attach()
+	})
+}
+
+// parse reads the policy of a configuration.
+func (r *Role) parse(cfg config.Config) (sbr.Policy, error) {
+	p, err := sbr.ParsePolicy([]byte(cfg.Border.Policy))
+	if err != nil {
+		return p, control.Errorf(control.CodeInvalid, "border.policy: %w", err).
+			WithHint("correct that line of the policy (%s); nothing was changed", r.Place("border.policy"))
+	}
+	return p, nil
+}
+
+func (r *Role) settings(cfg config.Config) plane.Settings {
+	return plane.Settings{
+		Fallback:   plane.Fallback(cfg.Border.Fallback),
+		TCPPackets: cfg.Border.TCP == config.ByPacket,
+	}
+}
+
+// adopt notes the links to which an earlier daemon attached programs.
+func (r *Role) adopt() error {
+	links, err := r.plane.Attached()
+	for _, l := range links {
+		r.attached[l] = elsewhere
+	}
+	return err
+}
+
+// known gives the core the flows that the programs know.
+func (r *Role) known(now time.Time) {
+	table := r.core.Table()
+	flows, err := r.plane.Flows(table)
+	if !r.Warn("read the flows", err) {
+		return
+	}
+	for _, f := range flows {
+		r.core.HandleFlow(now, f.FlowSeen, f.Announced)
+	}
+}
+
+// sites returns the state of each configured site locator.
+func (r *Role) sites(cfg config.Config) []sbr.Site {
+	list := make([]sbr.Site, 0, len(cfg.Border.Links))
+	for _, l := range cfg.Border.Links {
+		s := sbr.Site{L64: l.L64}
+		for _, u := range r.links {
+			if u.Name == l.Name {
+				s.Link, s.Up = u.Link, u.Up && u.Routed && !slices.Contains(cfg.Border.Drained, u.Name)
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// kindOf says where a link leads.
+func (r *Role) kindOf(u hostnet.Uplink) kind {
+	switch {
+	case len(r.Config.Border.Locators(u.Name)) > 0:
+		return provider
+	case r.Config.Border.IsInside(u.Name):
+		return inside
+	}
+	return elsewhere
+}
+
+// attach puts the programs on the links of the configuration, and takes them off others.
+func (r *Role) attach() {
+	wanted := make(map[roam.LinkID]kind)
+	for _, u := range r.links {
+		if k := r.kindOf(u); k != elsewhere {
+			wanted[u.Link] = k
+		}
+	}
+	for l, was := range r.attached {
+		if wanted[l] == elsewhere {
+			r.Warn(fmt.Sprintf("take the programs off link %d", l), r.plane.Detach(l))
+			delete(r.attached, l)
+		} else if was == wanted[l] {
+			delete(wanted, l)
+		}
+	}
+	for l, k := range wanted {
+		put := r.plane.AttachUplink
+		if k == inside {
+			put = r.plane.AttachInside
+		}
+		if r.Warn(fmt.Sprintf("put the programs on link %d", l), put(l)) {
+			r.attached[l] = k
+		}
+	}
+}

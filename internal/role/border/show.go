@@ -1,0 +1,160 @@
+package border
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"roam"
+	"roam/internal/control"
+	plane "roam/internal/dataplane/border"
+	"roam/internal/metrics"
+	"roam/sbr"
+)
+
+// reasons name the refusals of the core.
+var reasons = [sbr.Refusals]string{
+	sbr.Malformed:       "unreadable message",
+	sbr.WrongNonce:      "not the nonce of its flow",
+	sbr.ForeignLocators: "update from outside that lists locators of this site or none that can be used",
+	sbr.UnknownLocators: "no locator that the policy knows",
+	sbr.NoLink:          "no link is up",
+	sbr.UnknownAck:      "acknowledges nothing that passed",
+}
+
+// forwards reports whether the host forwards IPv6.
+func forwards() bool {
+	b, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/forwarding")
+	return err != nil || strings.TrimSpace(string(b)) != "0"
+}
+
+// Status names the site locators and says what keeps the border from its work.
+func (r *Role) Status(ctx context.Context, _ *control.Status, own *control.RoleStatus) error {
+	report, err := r.report(ctx)
+	if err != nil {
+		return err
+	}
+	var sites, down []string
+	for _, s := range report.Sites {
+		sites = append(sites, fmt.Sprintf("%v %s %s", s.Locator.Prefix().Addr(), cmp.Or(s.Link, "-"), s.State))
+		if s.State == control.BorderDown {
+			down = append(down, s.Locator.Prefix().String())
+		}
+	}
+	own.Facts = []control.RoleFact{
+		{Name: "inside", Value: cmp.Or(strings.Join(report.Inside, " "), "none")},
+		{Name: "sites", Value: cmp.Or(strings.Join(sites, ", "), "none")},
+		{Name: "flows", Value: fmt.Sprint(len(report.Flows))},
+	}
+	switch {
+	case !forwards():
+		own.Error, own.Do = "this host does not forward IPv6", "sysctl -w net.ipv6.conf.all.forwarding=1"
+	case len(report.Inside) == 0:
+		own.Error, own.Do = "no link to the inside", "list it in border.inside ("+r.Place("border.inside")+")"
+	case len(down) > 0:
+		own.Error = "no packets leave from " + strings.Join(down, ", ")
+		own.Do = "bring the link and its default route up, or correct border.links (" + r.Place("border.links") + ")"
+	}
+	return nil
+}
+
+// Report returns a control.BorderReport.
+func (r *Role) Report(ctx context.Context) (any, error) { return r.report(ctx) }
+
+func (r *Role) report(ctx context.Context) (out control.BorderReport, err error) {
+	failed := r.loop.Do(ctx, func(now time.Time) { out, err = r.reportNow(now) })
+	return out, cmp.Or(failed, err)
+}
+
+// reportNow is called in the loop's goroutine.
+func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
+	table := r.core.Table()
+	out = control.BorderReport{
+		Policy: string(r.core.Policy().AppendTo(nil)), Inside: []string{}, Sites: []control.BorderSite{},
+		Flows: []control.BorderFlow{}, Refused: []control.BorderRefusals{},
+	}
+	for _, u := range r.links {
+		if r.kindOf(u) == inside {
+			out.Inside = append(out.Inside, u.Name)
+		}
+	}
+	shares, err := r.plane.Shares(table)
+	if err != nil {
+		return out, err
+	}
+	for i, s := range table.Sites {
+		out.Sites = append(out.Sites, r.site(s, shares[i]))
+	}
+	flows, err := r.plane.Flows(table)
+	for _, f := range flows {
+		announced := append([]roam.L64{}, f.Announced...)
+		idle := now.Sub(plane.Instant(f.Seen))
+		out.Flows = append(out.Flows, control.BorderFlow{
+			Inside: f.Inside, Internal: f.Internal, Outside: f.Outside, Remote: f.Remote, Announced: announced,
+			IdleS: max(idle, 0).Round(time.Second).Seconds(),
+		})
+	}
+	for why, n := range r.refused {
+		if n > 0 {
+			out.Refused = append(out.Refused, control.BorderRefusals{Reason: reasons[why], Messages: n})
+		}
+	}
+	return out, err
+}
+
+func (r *Role) site(s sbr.Site, n plane.Share) control.BorderSite {
+	out := control.BorderSite{
+		Locator: s.L64, State: control.BorderDown, NextHop: "kernel",
+		TXPackets: n.TxPackets, TXBytes: n.TxBytes, RXPackets: n.RxPackets, RXBytes: n.RxBytes,
+	}
+	for _, u := range r.links {
+		if u.Link != s.Link {
+			continue
+		}
+		out.Link = u.Name
+		if u.NextHopValid && u.HasMAC {
+			out.NextHop = "known"
+		}
+		if slices.Contains(r.Config.Border.Drained, u.Name) {
+			out.State = control.BorderDrained
+		}
+	}
+	if s.Up {
+		out.State = control.BorderUp
+	}
+	return out
+}
+
+// Counters lists what the programs count.
+func (r *Role) Counters(context.Context) ([]control.Counter, error) {
+	list, err := r.plane.Counters()
+	var out []control.Counter
+	for _, c := range list {
+		out = append(out, control.Counter{Name: "border_" + c.Name, Meaning: c.Meaning, Value: c.Value})
+	}
+	return out, err
+}
+
+// Metrics writes what passed each site locator, and the number of flows.
+func (r *Role) Metrics(ctx context.Context, w io.Writer) error {
+	report, err := r.report(ctx)
+	packets := metrics.Family{Name: "roam_border_packets_total", Kind: "counter", Help: "Packets by site locator."}
+	bytes := metrics.Family{Name: "roam_border_bytes_total", Kind: "counter", Help: "Their bytes, IPv6 header included."}
+	flows := metrics.Family{Name: "roam_border_flows", Kind: "gauge", Help: "Flows across the border.",
+		Samples: []metrics.Sample{{Value: float64(len(report.Flows))}}}
+	for _, s := range report.Sites {
+		labels := func(direction string) []string {
+			return []string{"locator", s.Locator.Prefix().Addr().String(), "link", s.Link, "direction", direction}
+		}
+		packets.Samples = append(packets.Samples, metrics.Sample{Value: float64(s.RXPackets), Labels: labels("in")},
+			metrics.Sample{Value: float64(s.TXPackets), Labels: labels("out")})
+		bytes.Samples = append(bytes.Samples, metrics.Sample{Value: float64(s.RXBytes), Labels: labels("in")},
+			metrics.Sample{Value: float64(s.TXBytes), Labels: labels("out")})
+	}
+	return cmp.Or(err, metrics.WriteFamilies(w, packets, bytes, flows))
+}

@@ -1,0 +1,116 @@
+package ilnphost
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"roam/flowrule"
+	"roam/ilnp"
+	"roam/internal/config"
+	"roam/internal/control"
+)
+
+// Flows says which rules decide about flows to a port of a correspondent, and by which paths
+// they leave.
+func (h *Host) Flows(ctx context.Context, q control.FlowRequest) (out []control.Flow, err error) {
+	if q.Port < 1 || q.Port > 0xffff {
+		return nil, control.Errorf(control.CodeInvalid, "port %d; a port is from 1 to 65535", q.Port)
+	}
+	var refusal error
+	err = h.do(ctx, func(now time.Time) {
+		peers := h.engine.Core().Peers(now)
+		i := slices.IndexFunc(peers, func(p ilnp.PeerState) bool { return p.NID == q.Peer })
+		if i < 0 {
+			refusal = control.Errorf(control.CodeNotFound, "no correspondent has the identifier %v", q.Peer)
+			return
+		}
+		for _, protocol := range []struct {
+			name   string
+			number int
+		}{{"tcp", flowrule.TCP}, {"udp", flowrule.UDP}} {
+			known := flowrule.Known{Protocol: protocol.number, Port: q.Port, OwnPort: -1, DSCP: -1}
+			for _, f := range h.flows(peers[i], known) {
+				f.Protocol = protocol.name
+				out = append(out, f)
+			}
+		}
+	})
+	if err == nil {
+		err = refusal
+	}
+	return out, err
+}
+
+// flows returns what may become of a flow, the first rule first, up to one that surely decides.
+func (h *Host) flows(p ilnp.PeerState, k flowrule.Known) (out []control.Flow) {
+	set := h.cfg.Rules
+	for _, i := range set.Candidates(set.For(p.NID, p.Names), k) {
+		f := control.Flow{Rule: i + 1, Name: set[i].Name, Policy: set[i].Policy.String(), Condition: condition(set[i].Match)}
+		f.Paths, f.Reason = h.pathsOf(p, set[i])
+		if out = append(out, f); set[i].Says(k) == flowrule.Yes {
+			return out
+		}
+	}
+	paths := shownPaths(h.linkNames(), p.Paths)
+	return append(out, control.Flow{Paths: paths, Reason: "no rule matches"})
+}
+
+// condition says what a match asks for that a protocol and a port do not show.
+func condition(m flowrule.Match) string {
+	var parts []string
+	for _, kv := range config.MatchLines(flowrule.Match{Cgroup: m.Cgroup, OwnPorts: m.OwnPorts, DSCP: m.DSCP}) {
+		parts = append(parts, kv[0]+" = "+kv[1])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// pathsOf returns the paths by which a rule sends, and why by these.
+func (h *Host) pathsOf(p ilnp.PeerState, r flowrule.Rule) ([]control.Path, string) {
+	if r.Policy == flowrule.Adaptive {
+		return shownPaths(h.linkNames(), p.Paths), "the rule leaves these flows to the session"
+	}
+	carriers := slices.Concat(p.Paths, p.Ruled)
+	if r.Policy == flowrule.LowDelay && len(p.ByDelay) > 0 {
+		carriers = slices.Clone(p.ByDelay)
+	}
+	links := make([]flowrule.Link, len(carriers))
+	for i, c := range carriers {
+		links[i] = h.engine.RuleLink(c.Local)
+	}
+	costs := r.Costs(links)
+	cost := make(map[ilnp.Path]uint32)
+	for i, c := range carriers {
+		cost[c] = costs[i]
+	}
+	carriers = slices.DeleteFunc(carriers, func(c ilnp.Path) bool { return cost[c] == 0 })
+	if len(carriers) == 0 {
+		return shownPaths(h.linkNames(), p.Paths), "none of its links works, so these flows leave as without a rule"
+	}
+	switch r.Policy {
+	case flowrule.Failover:
+		slices.SortStableFunc(carriers, func(a, b ilnp.Path) int { return cmp.Compare(cost[a], cost[b]) })
+		return shownPaths(h.linkNames(), carriers[:1]), "the first of its links that works"
+	case flowrule.LowDelay:
+		if rtt := p.RTTs[carriers[0]]; rtt > 0 {
+			return shownPaths(h.linkNames(), carriers[:1]), fmt.Sprintf("the shortest round trip, %v", rtt.Round(100*time.Microsecond))
+		}
+		return shownPaths(h.linkNames(), carriers[:1]), "the shortest round trip"
+	case flowrule.Flow:
+		return shownPaths(h.linkNames(), carriers), "each flow keeps to one of them"
+	case flowrule.Weighted:
+		return shownPaths(h.linkNames(), carriers), "packets take turns, and each link gets its share of the bytes"
+	}
+	return shownPaths(h.linkNames(), carriers), "packets take turns, and each link gets the same"
+}
+
+func shownPaths(names shownNames, paths []ilnp.Path) []control.Path {
+	out := make([]control.Path, len(paths))
+	for i, p := range paths {
+		out[i] = pathFrom(p, names)
+	}
+	return out
+}

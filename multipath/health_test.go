@@ -1,0 +1,101 @@
+package multipath
+
+import (
+	"testing"
+	"time"
+)
+
+// TestHealthWaits: an answer is waited for as long as the path's own round trips and their
+// spread say, within the bounds of the level.
+func TestHealthWaits(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		level Level
+		rtts  []time.Duration
+		guess time.Duration
+		least time.Duration
+		most  time.Duration
+	}{
+		{"unknown", Normal, nil, 0, 200 * ms, 200 * ms},
+		{"guessed", Normal, nil, 100 * ms, 300 * ms, 300 * ms},
+		{"steady", Normal, repeat(20*ms, 50), 0, 60 * ms, 60 * ms},
+		{"steady, fast", Fast, repeat(20*ms, 50), 0, 20 * ms, 26 * ms},
+		{"steady, relaxed", Relaxed, repeat(20*ms, 50), 0, 500 * ms, 500 * ms},
+		{"far", Normal, repeat(600*ms, 50), 0, 600 * ms, 640 * ms},
+		{"uneven", Normal, append(repeat(20*ms, 20), repeat(320*ms, 1)...), 0, 250 * ms, 500 * ms},
+		{"queue of four seconds", Normal, repeat(4*time.Second, 50), 0, 4 * time.Second, 4100 * ms},
+		{"of a minute", Normal, repeat(time.Minute, 50), 0, 8 * time.Second, 8 * time.Second},
+	} {
+		var h Health
+		now := time.Unix(1000, 0)
+		for _, rtt := range c.rtts {
+			h.Answer(now.Add(rtt), now)
+			now = now.Add(time.Second)
+		}
+		if got := h.Wait(c.level.Timing(), c.guess); got < c.least || got > c.most {
+			t.Errorf("%s: waits %v, want %v to %v", c.name, got, c.least, c.most)
+		}
+	}
+}
+
+func repeat(d time.Duration, n int) (list []time.Duration) {
+	for range n {
+		list = append(list, d)
+	}
+	return list
+}
+
+// TestHealthTries: the more probes get lost, the more of them decide.
+func TestHealthTries(t *testing.T) {
+	var h Health
+	if got := h.Tries(); got != 4 {
+		t.Errorf("%d probes decide on a path without losses, want 4", got)
+	}
+	for i := range 1000 {
+		h.Met(i%10 != 0)
+	}
+	if got := h.Tries(); got < 6 || got > 8 {
+		t.Errorf("%d probes decide at 10 %% losses, want 6 to 8", got)
+	}
+	for range 1000 {
+		h.Met(false)
+	}
+	if got := h.Tries(); got != 20 {
+		t.Errorf("%d probes decide where nothing comes back, want 20 at most", got)
+	}
+	for range 1000 {
+		h.Met(true)
+	}
+	if got := h.Tries(); got != 4 {
+		t.Errorf("%d probes decide long after the losses, want 4", got)
+	}
+}
+
+// TestHealthHolds: a path that flaps is left alone for twice as long each time, up to a minute;
+// one that was steady for long begins anew.
+func TestHealthHolds(t *testing.T) {
+	var h Health
+	now := time.Unix(1000, 0)
+	if !h.Ready(now) || h.Hold() != holdFirst {
+		t.Error("a path that was never left has to wait")
+	}
+	want := holdFirst
+	for range 12 {
+		h.Leave(now)
+		if h.Hold() != want {
+			t.Errorf("held for %v, want %v", h.Hold(), want)
+		}
+		if h.Ready(now.Add(want - 1)) {
+			t.Errorf("ready before %v", want)
+		}
+		now = now.Add(want)
+		if !h.Ready(now) {
+			t.Errorf("not ready after %v", want)
+		}
+		want = min(2*want, holdMost)
+	}
+	h.Leave(now.Add(11 * holdMost))
+	if h.Hold() != holdFirst {
+		t.Errorf("held for %v after %v without a flap, want %v", h.Hold(), 11*holdMost, holdFirst)
+	}
+}

@@ -1,0 +1,158 @@
+package multipath
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// Paths of different rates get different shares from the first packet on, if the rates are
+// known by then. A train measures one: packets sent at once wait before the narrowest
+// link of the path, and leave it one after the other. Two small probes, one before them and
+// one behind, are as far apart when they are answered as the packets took to leave.
+const (
+	RateLasts  = 10 * time.Minute       // how long a rate counts
+	rateTrains = 8                      // trains that measure a rate, at most,
+	rateMissed = 3                      // and those of them that may stay without an answer
+	rateEnough = 3                      // trains that suffice
+	rateAgree  = 1.2                    // if their rates differ by less
+	rateAlike  = 1.6                    // rates that differ by less are treated as equal,
+	trainLeast = 500 * time.Microsecond // and so are those of paths that take less for a train: hosts are not that exact
+)
+
+// Train is the measurement of one path's rate.
+type Train struct {
+	first, last time.Time // when the probe before the packets was answered, and the one behind
+}
+
+// HandleAnswer takes when one of the two probes was answered. It returns how long
+// bytes between them took, once both were; false: not yet, or the answers came in another
+// order.
+func (t *Train) HandleAnswer(at time.Time, last bool, bytes int) (rate float64, ok bool) {
+	if last {
+		t.last = at
+	} else {
+		t.first = at
+	}
+	if t.first.IsZero() || t.last.IsZero() || t.last.Before(t.first) {
+		return 0, false
+	}
+	return float64(bytes) / max(t.last.Sub(t.first), trainLeast).Seconds(), true
+}
+
+// Rate is what is known of the rate of a path. Other packets and a busy host slow a train down,
+// and a late answer to its first probe makes it look fast. So the fastest train counts that
+// others confirm.
+type Rate struct {
+	trains []float64 // bytes a second, the fastest first
+	missed int       // trains that were not answered
+	at     time.Time // of the last one
+}
+
+// With returns the rate after one more train.
+func (r Rate) With(now time.Time, bytes float64) Rate {
+	r = r.lasting(now)
+	r.trains = append(slices.Clone(r.trains), bytes)
+	slices.Sort(r.trains)
+	slices.Reverse(r.trains)
+	r.at = now
+	return r
+}
+
+// Without returns the rate after a train without an answer.
+func (r Rate) Without(now time.Time) Rate {
+	r = r.lasting(now)
+	r.missed, r.at = r.missed+1, now
+	return r
+}
+
+// lasting returns the rate, or none if it is too old.
+func (r Rate) lasting(now time.Time) Rate {
+	if age := now.Sub(r.at); age < 0 || age >= RateLasts {
+		return Rate{}
+	}
+	return r
+}
+
+// Measured is the rate of a path at present.
+type Measured struct {
+	Bytes float64 // a second; 0: unknown
+	Most  float64 // of the fastest train
+	Sure  bool    // enough trains agree
+	Wants bool    // it needs another train
+}
+
+// Measured returns the rate. As long as trains do not agree, it is that of the second fastest, and
+// no share goes by it.
+func (r Rate) Measured(now time.Time) Measured {
+	r = r.lasting(now)
+	for i := range max(len(r.trains)-rateEnough+1, 0) {
+		if r.trains[i] <= rateAgree*r.trains[i+rateEnough-1] {
+			return Measured{Bytes: r.trains[i], Most: r.trains[0], Sure: true}
+		}
+	}
+	m := Measured{Wants: len(r.trains) < rateTrains && r.missed < rateMissed}
+	if n := len(r.trains); n > 0 {
+		m.Bytes, m.Most = r.trains[min(1, n-1)], r.trains[0]
+	}
+	return m
+}
+
+// rateCosts returns the costs of paths by their rates, as far as these are sure. A path of which
+// a single train was about as fast as the fastest path may be as fast.
+func rateCosts[P comparable](rates map[P]Measured) map[P]uint8 {
+	costs, most := make(map[P]uint8), 0.0
+	for _, r := range rates {
+		if r.Sure {
+			most = max(most, r.Bytes)
+		}
+	}
+	for p, r := range rates {
+		if r.Sure && most >= rateAlike*max(r.Bytes, r.Most) {
+			costs[p] = uint8(min(math.Round(2*math.Log2(most/r.Bytes)), costMost))
+		}
+	}
+	return costs
+}
+
+// HandleRates takes the rates of paths, of none if they are not measured. Costs go by them until
+// queues show otherwise, and TCP waits for those that are wanted.
+func (m *Machine[P]) HandleRates(rates map[P]Measured) {
+	m.rates = rates
+	if costs := rateCosts(rates); !maps.Equal(costs, m.queues.base) {
+		m.queues.base, m.queues.costs = costs, maps.Clone(costs)
+	}
+}
+
+// mayBeSlow reports whether a path is still measured, and no train was about as fast as those of
+// the fastest path.
+func (m *Machine[P]) mayBeSlow(p P) bool {
+	most := 0.0
+	for _, r := range m.rates {
+		most = max(most, r.Most)
+	}
+	r := m.rates[p]
+	return r.Wants && (r.Most == 0 || most >= rateAlike*r.Most)
+}
+
+// areSure reports whether the rates of all paths are known for sure.
+func (m *Machine[P]) areSure() bool {
+	for _, r := range m.rates {
+		if !r.Sure {
+			return false
+		}
+	}
+	return len(m.rates) > 0
+}
+
+// allButFastest returns all of paths but the one that seems to be the fastest.
+func (m *Machine[P]) allButFastest(paths []P) []P {
+	best := 0
+	for i, p := range paths {
+		if m.rates[p].Bytes > m.rates[paths[best]].Bytes {
+			best = i
+		}
+	}
+	return slices.Delete(slices.Clone(paths), best, best+1)
+}

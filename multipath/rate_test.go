@@ -1,0 +1,169 @@
+package multipath
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A train's rate is that of the bytes between its two probes.
+func TestTrain(t *testing.T) {
+	var tr Train
+	at := time.Unix(1000, 0)
+	if _, ok := tr.HandleAnswer(at, false, 10_000); ok {
+		t.Error("one answer gives a rate")
+	}
+	if rate, ok := tr.HandleAnswer(at.Add(4*time.Millisecond), true, 10_000); !ok || rate != 2_500_000 {
+		t.Errorf("10 kB in 4 ms: %v bytes a second, %t", rate, ok)
+	}
+	tr = Train{}
+	tr.HandleAnswer(at, true, 10_000)
+	if _, ok := tr.HandleAnswer(at.Add(time.Millisecond), false, 10_000); ok {
+		t.Error("answers in the other order give a rate")
+	}
+	tr = Train{}
+	tr.HandleAnswer(at, false, 10_000)
+	if rate, _ := tr.HandleAnswer(at, true, 10_000); rate != 10_000/trainLeast.Seconds() {
+		t.Errorf("answers at one time give %v bytes a second", rate)
+	}
+}
+
+// Three trains that agree suffice; others are sent until three do, up to a limit. Rates get old.
+func TestRate(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, c := range []struct {
+		trains []float64 // bytes a second; 0: lost
+		want   Measured
+	}{
+		{nil, Measured{Wants: true}},
+		{[]float64{100}, Measured{Bytes: 100, Most: 100, Wants: true}},
+		{[]float64{100, 90}, Measured{Bytes: 90, Most: 100, Wants: true}},
+		{[]float64{100, 90, 95}, Measured{Bytes: 100, Most: 100, Sure: true}},
+		{[]float64{10, 100, 20, 110, 105}, Measured{Bytes: 110, Most: 110, Sure: true}},
+		{[]float64{300, 20, 19, 20}, Measured{Bytes: 20, Most: 300, Sure: true}}, // a first probe was answered late
+		{[]float64{1, 2, 4, 8, 16, 32, 64}, Measured{Bytes: 32, Most: 64, Wants: true}},
+		{[]float64{1, 2, 4, 8, 16, 32, 64, 128}, Measured{Bytes: 64, Most: 128}},
+		{[]float64{0, 0}, Measured{Wants: true}},
+		{[]float64{0, 0, 0}, Measured{}},
+		{[]float64{0, 50, 0, 0}, Measured{Bytes: 50, Most: 50}},
+	} {
+		var r Rate
+		for _, bytes := range c.trains {
+			if bytes == 0 {
+				r = r.Without(now)
+			} else {
+				r = r.With(now, bytes)
+			}
+		}
+		if got := r.Measured(now); got != c.want {
+			t.Errorf("after %v: %v, want %v", c.trains, got, c.want)
+		}
+		for _, at := range []time.Time{now.Add(RateLasts), now.Add(-time.Second)} {
+			if got := r.Measured(at); len(c.trains) > 0 && got != (Measured{Wants: true}) {
+				t.Errorf("after %v, %v later: %v", c.trains, at.Sub(now), got)
+			}
+		}
+	}
+}
+
+func sure(bytes float64) Measured { return Measured{Bytes: bytes, Sure: true} }
+
+// Shares follow rates, and rates that are not sure change none. Rates that are
+// about equal give equal shares. Shares that queues have shown stay while the rates are the same.
+func TestCostsByRates(t *testing.T) {
+	for want, rates := range map[string]map[string]Measured{
+		"map[]":         {"a": sure(100), "b": sure(70), "c": {Bytes: 1}},
+		"map[b:2]":      {"a": sure(100), "b": sure(50), "c": {Bytes: 900}},
+		"map[c:2]":      {"a": sure(100), "b": {Bytes: 20, Most: 70, Sure: true}, "c": {Bytes: 50, Most: 55, Sure: true}},
+		"map[b:5]":      {"a": sure(100), "b": sure(20), "c": {}},
+		"map[a:9 c:15]": {"a": sure(50), "b": sure(1000), "c": sure(1)},
+	} {
+		var m Machine[string]
+		m.HandleRates(rates)
+		paths := slices.Sorted(maps.Keys(rates))
+		if got := fmt.Sprint(m.Costs(paths)); got != want || fmt.Sprint(m.RateCosts(paths)) != want {
+			t.Errorf("rates %v: costs %s, want %s", rates, got, want)
+		}
+		m.queues.costs = map[string]uint8{"a": 3}
+		if m.HandleRates(rates); fmt.Sprint(m.Costs(paths)) != "map[a:3]" {
+			t.Errorf("the same rates again change the costs to %v", m.Costs(paths))
+		}
+		m.queues.last = time.Unix(1000, 0)
+		if m.Expire(time.Unix(1000, 0).Add(CostLasts)); fmt.Sprint(m.Costs(paths)) != want {
+			t.Errorf("without queues the costs become %v, want %s", m.Costs(paths), want)
+		}
+	}
+}
+
+// TCP waits for rates that are being measured on the path that seems to be the fastest, and keeps
+// a path that it takes already.
+func TestTCPWaitsForRates(t *testing.T) {
+	paths, now := []string{"a", "b", "c"}, time.Unix(1000, 0)
+	var m Machine[string]
+	for _, p := range paths {
+		m.HandleAnswer(now, p, now.Add(-10*time.Millisecond))
+	}
+	m.HandleRates(map[string]Measured{"a": {Wants: true}, "b": {Wants: true}, "c": {Wants: true}})
+	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[b c]" {
+		t.Errorf("without a train TCP does not take %s", got)
+	}
+	one := func(bytes float64) Measured { return Measured{Bytes: bytes, Most: bytes, Wants: true} }
+	m.HandleRates(map[string]Measured{"a": {Wants: true}, "b": one(5), "c": one(3)})
+	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[a c]" {
+		t.Errorf("after a train on b and a slower one on c TCP does not take %s", got)
+	}
+	m.HandleRates(map[string]Measured{"a": {Wants: true}, "b": one(5), "c": one(4)})
+	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[a]" {
+		t.Errorf("after trains on b and c of about the same rate TCP does not take %s", got)
+	}
+	if got := fmt.Sprint(m.Long(Use[string]{Paths: paths[:1]}, paths)); got != "[]" {
+		t.Errorf("TCP takes a path already and does not take %s", got)
+	}
+	m.HandleRates(map[string]Measured{"a": sure(9), "b": {Bytes: 5, Wants: true}, "c": {}})
+	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[b]" {
+		t.Errorf("when two rates are known TCP does not take %s", got)
+	}
+}
+
+// Where rates are known, a short queue changes no shares, and a long one does; after that short ones
+// count as well.
+func TestQueuesWhereRatesAreKnown(t *testing.T) {
+	paths := []string{"a", "b"}
+	u := Use[string]{Paths: paths}
+	for _, c := range []struct {
+		known bool
+		waits []time.Duration // before a, in rounds of two questions
+		want  string
+	}{
+		{true, []time.Duration{60 * time.Millisecond}, "map[b:5]"},
+		{false, []time.Duration{60 * time.Millisecond}, "map[a:2]"},
+		{true, []time.Duration{200 * time.Millisecond}, "map[b:3]"},
+		{true, []time.Duration{200 * time.Millisecond, 60 * time.Millisecond}, "map[b:1]"},
+	} {
+		var m Machine[string]
+		now := time.Unix(1000, 0)
+		for _, p := range paths {
+			m.HandleAnswer(now, p, now.Add(-20*time.Millisecond))
+		}
+		if c.known {
+			m.HandleRates(map[string]Measured{"a": sure(100), "b": sure(20)})
+		}
+		for _, wait := range c.waits {
+			for range 2 {
+				now = now.Add(10 * time.Second)
+				if !m.HandleQueue(now, u, false) {
+					t.Fatal("no question is asked")
+				}
+				m.Asked(now)
+				m.HandleAnswer(now.Add(20*time.Millisecond), "b", now)
+				m.HandleAnswer(now.Add(20*time.Millisecond+wait), "a", now)
+				m.HandleSettled(now.Add(20*time.Millisecond+wait), u, nil, true)
+			}
+		}
+		if got := fmt.Sprint(m.Costs(paths)); got != c.want {
+			t.Errorf("rates known: %t, waits of %v: costs %s, want %s", c.known, c.waits, got, c.want)
+		}
+	}
+}

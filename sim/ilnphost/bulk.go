@@ -1,0 +1,259 @@
+package ilnphost
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+)
+
+// Parameters of a bulk transfer.
+const (
+	bulkSegment = 1448 // bytes of data
+	bulkFirst   = 10   // segments of the first window
+	bulkBurst   = 8    // segments that leave at once, as segmentation offload has it
+	cubicC      = 0.4
+	cubicBeta   = 0.7
+)
+
+// Bulk is a transfer without end, by a sender as Linux has it: CUBIC with HyStart, SACK and RACK
+// (RFC 9438, RFC 8985), and Eifel's undo where nothing was lost. It shows what a choice of
+// paths makes of one connection, in time. It has no end.
+type Bulk struct {
+	from, to *Node
+	key      ilnp.SessionKey
+	ends     *tcpEnd // names the ports; its own state is not used
+
+	next      int // sequence number of the next new segment
+	sent      map[int]*bulkPart
+	order     []*bulkPart // of transmission, the oldest first
+	lost      []int       // to be retransmitted
+	delivered int         // segments
+
+	cwnd, ssthresh float64
+	wmax           float64
+	epoch          time.Time
+	recover        int // recovery ends when all before this is acknowledged; 0: none
+	undo           [2]float64
+	again          int // retransmissions of this recovery that were not shown to be spurious
+	seen           bool
+
+	srtt, least time.Duration
+	lastSent    time.Time // of the newest segment that was delivered
+	rto         uint64
+	paced       time.Time
+	waiting     bool
+}
+
+// bulkPart is one segment.
+type bulkPart struct {
+	bulk  *Bulk
+	seq   int
+	at    time.Time // of the last transmission
+	tries int
+	done  bool
+	late  bool // it was taken for lost, and arrived
+}
+
+// Bulk begins a transfer to another node.
+func (h *Node) Bulk(to *Node) *Bulk {
+	c := h.Dial(to, 0)
+	b := &Bulk{
+		from: h, to: to, key: c.ends[0].key, ends: c.ends[0],
+		sent: make(map[int]*bulkPart), cwnd: bulkFirst, ssthresh: math.Inf(1),
+	}
+	b.begin()
+	return b
+}
+
+// begin waits for the handshake.
+func (b *Bulk) begin() {
+	if b.ends.open {
+		b.push()
+		return
+	}
+	b.from.net.After(time.Millisecond, b.begin)
+}
+
+// Delivered returns how many bytes have arrived.
+func (b *Bulk) Delivered() int { return b.delivered * bulkSegment }
+
+func (b *Bulk) inFlight() (n int) { return len(b.sent) - len(b.lost) }
+
+// push sends what window and pacing permit.
+func (b *Bulk) push() {
+	now := b.from.net.Now()
+	for b.inFlight() < int(b.cwnd) {
+		if wait := b.paced.Sub(now); wait > 0 {
+			if !b.waiting {
+				b.waiting = true
+				b.from.net.After(wait, func() { b.waiting = false; b.push() })
+			}
+			return
+		}
+		n := 0
+		for n < bulkBurst && b.inFlight() < int(b.cwnd) {
+			b.transmit(now)
+			n++
+		}
+		if b.srtt > 0 {
+			gain := 1.2
+			if b.cwnd < b.ssthresh {
+				gain = 2
+			}
+			b.paced = now.Add(time.Duration(float64(n) / (gain * b.cwnd) * float64(b.srtt)))
+		}
+	}
+}
+
+// transmit sends the next segment, lost ones first.
+func (b *Bulk) transmit(now time.Time) {
+	var p *bulkPart
+	if len(b.lost) > 0 {
+		p = b.sent[b.lost[0]]
+		b.lost = b.lost[1:]
+	} else {
+		p = &bulkPart{bulk: b, seq: b.next}
+		b.sent[b.next] = p
+		b.next++
+	}
+	p.at = now
+	p.tries++
+	b.order = append(b.order, p)
+	b.ends.next = b.ends.unacked + uint32(b.inFlight()*tcpSegmentSize) // for the judgement of queues
+	b.ends.srtt, b.ends.least = b.srtt, b.least
+	sentAt := now
+	s := &segment{from: b.ends, arrives: func() { b.arrived(p, sentAt) }}
+	b.from.plane.send(b.key, Datagram{Size: 32 + bulkSegment, segment: s})
+	b.arm()
+}
+
+// arrived has a segment acknowledged: each is, by a segment that takes what path the other
+// end chooses.
+func (b *Bulk) arrived(p *bulkPart, sentAt time.Time) {
+	b.to.plane.send(ilnp.SessionKey{Local: b.key.Remote, Remote: b.key.Local}, Datagram{
+		Size: 32, segment: &segment{from: b.ends.peer, arrives: func() { b.acked(p, sentAt) }}})
+}
+
+func (b *Bulk) acked(p *bulkPart, sentAt time.Time) {
+	now := b.from.net.Now()
+	late := slices.Contains(b.lost, p.seq) || sentAt.Before(p.at) || p.done
+	if late && !p.late {
+		p.late = true
+		b.spurious()
+	}
+	if p.done {
+		return
+	}
+	p.done = true
+	b.delivered++
+	delete(b.sent, p.seq)
+	b.lost = slices.DeleteFunc(b.lost, func(s int) bool { return s == p.seq })
+	rtt := now.Sub(sentAt)
+	if b.srtt == 0 {
+		b.srtt, b.least = rtt, rtt
+	}
+	b.srtt, b.least = b.srtt+(rtt-b.srtt)/8, min(b.least, rtt)
+	if sentAt.After(b.lastSent) {
+		b.lastSent = sentAt
+	}
+	b.detect(now)
+	if b.recover > 0 && !slices.ContainsFunc(b.order, func(q *bulkPart) bool { return !q.done && q.seq < b.recover }) {
+		b.recover = 0
+	}
+	if b.recover == 0 {
+		b.grow(now, rtt)
+	}
+	b.arm()
+	b.push()
+}
+
+// detect takes segments for lost that were sent so long before one that has arrived.
+func (b *Bulk) detect(now time.Time) {
+	wait := b.least / 4
+	if b.seen {
+		wait = min(b.srtt, b.least)
+	}
+	keep := b.order[:0]
+	for _, q := range b.order {
+		if q.done || slices.Contains(b.lost, q.seq) {
+			continue
+		}
+		if b.lastSent.Sub(q.at) > wait {
+			b.lose(now, q)
+			continue
+		}
+		keep = append(keep, q)
+	}
+	b.order = keep
+}
+
+func (b *Bulk) lose(now time.Time, q *bulkPart) {
+	b.lost = append(b.lost, q.seq)
+	if b.again++; b.recover > 0 {
+		return
+	}
+	b.undo, b.again = [2]float64{b.cwnd, b.ssthresh}, 1
+	b.wmax, b.epoch = b.cwnd, time.Time{}
+	b.cwnd = max(2, b.cwnd*cubicBeta)
+	b.ssthresh, b.recover = b.cwnd, b.next
+}
+
+// spurious takes that a retransmission was not needed. When none was, the window is as before.
+func (b *Bulk) spurious() {
+	b.seen = true
+	if b.again--; b.again <= 0 && b.undo[0] > 0 {
+		b.cwnd, b.ssthresh, b.recover = max(b.cwnd, b.undo[0]), max(b.ssthresh, b.undo[1]), 0
+		b.undo = [2]float64{}
+	}
+}
+
+// grow opens the window by one segment that arrived.
+func (b *Bulk) grow(now time.Time, rtt time.Duration) {
+	if b.cwnd < b.ssthresh {
+		b.cwnd++
+		if late := min(max(b.least/8, 4*time.Millisecond), 16*time.Millisecond); b.srtt > b.least+late && b.cwnd > 16 {
+			b.ssthresh = b.cwnd
+		}
+		return
+	}
+	if b.epoch.IsZero() {
+		b.epoch = now
+		b.wmax = max(b.wmax, b.cwnd)
+	}
+	t := now.Sub(b.epoch).Seconds() - math.Cbrt(b.wmax*(1-cubicBeta)/cubicC)
+	target := cubicC*t*t*t + b.wmax
+	if target > b.cwnd {
+		b.cwnd += min((target-b.cwnd)/b.cwnd, 0.5)
+	} else {
+		b.cwnd += 0.01 / b.cwnd
+	}
+}
+
+// arm sets the retransmission time-out.
+func (b *Bulk) arm() {
+	b.rto++
+	set := b.rto
+	b.from.net.After(max(2*b.srtt, 200*time.Millisecond)+200*time.Millisecond, func() {
+		if set != b.rto || len(b.sent) == 0 {
+			return
+		}
+		b.lost, b.order = nil, nil
+		for s := range b.sent {
+			b.lost = append(b.lost, s)
+		}
+		slices.Sort(b.lost)
+		b.ssthresh, b.cwnd, b.recover, b.epoch = max(2, b.cwnd*cubicBeta), 1, b.next, time.Time{}
+		b.push()
+	})
+}
+
+// SetQueue limits what waits for the rate of a host on a link, in bytes; 0: unlimited.
+func (h *Node) SetQueue(link roam.LinkID, bytes int) {
+	if at := h.at(link); at != nil {
+		at.queue = bytes
+		at.set(at.access)
+	}
+}

@@ -1,0 +1,84 @@
+package ilnphost
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/multipath"
+)
+
+// wire is an access link of the mobile host in one of these tests, with a queue of 1,000 packets.
+type wire struct {
+	mbps int
+	rtt  time.Duration
+}
+
+// bulkWorld is a mobile host with such links, and a server. Rates are measured by trains.
+func bulkWorld(t *testing.T, trains bool, wires ...wire) *world {
+	t.Helper()
+	n := New(1)
+	n.Acquainted, n.Brief = true, true
+	cfg := func(nid roam.NID) ilnp.Config {
+		return ilnp.Config{
+			NIDs: []roam.NID{nid}, Mode: ilnp.Duality, Silence: multipath.Normal.Timing().Silence,
+			Liveness: func(string) multipath.Level { return multipath.Normal },
+			Trains:   trains, ProbeID: uint16(nid) + 7,
+		}
+	}
+	w := &world{Network: n, mobile: n.AddNode("mobile", cfg(mobileNID)), server: n.AddNode("server", cfg(serverNID))}
+	w.server.Up(1, netS, Access{}, roam.Infinite)
+	for i, x := range wires {
+		link := roam.LinkID(i + 1)
+		w.mobile.Up(link, []roam.L64{netA, netB, netC}[i], Access{Delay: x.rtt / 2}, roam.Infinite)
+		w.mobile.SetRate(link, x.mbps*125000)
+		w.mobile.SetQueue(link, 1000*1500)
+	}
+	w.mobile.Know(w.server, netS)
+	w.server.Know(w.mobile)
+	return w
+}
+
+// goodput returns what a transfer gets in a time, in Mb/s of data.
+func (w *world) goodput(b *Bulk, d time.Duration) float64 {
+	before := b.Delivered()
+	w.Run(d)
+	return float64(b.Delivered()-before) * 8 / 1e6 / d.Seconds()
+}
+
+// TestUnequalRates: one connection over two paths gets no less than over the better one alone,
+// from its first second on, and over equal ones nearly twice as much.
+func TestUnequalRates(t *testing.T) {
+	const rtt = 20 * time.Millisecond
+	for _, c := range []struct {
+		a, b  int
+		least float64 // of the first path alone
+	}{
+		{50, 50, 1.86}, {50, 10, 0.97}, {50, 3, 0.97}, {25, 5, 0.97},
+	} {
+		alone := bulkWorld(t, true, wire{c.a, rtt})
+		both := bulkWorld(t, true, wire{c.a, rtt}, wire{c.b, rtt})
+		got := [2]float64{}
+		for i, w := range []*world{alone, both} {
+			got[i] = w.goodput(w.mobile.Bulk(w.server), 4*time.Second)
+		}
+		t.Logf("%d and %d Mb/s: %.1f Mb/s, %.1f by the first alone", c.a, c.b, got[1], got[0])
+		if got[1] < c.least*got[0] {
+			t.Errorf("%d and %d Mb/s: a connection gets %.1f Mb/s in 4 s, want %.2f of %.1f", c.a, c.b, got[1], c.least, got[0])
+		}
+	}
+}
+
+// TestRateFalls: the faster of two paths falls to a fifth. The other one was slower and is now
+// as fast.
+func TestRateFalls(t *testing.T) {
+	w := bulkWorld(t, true, wire{50, 20 * time.Millisecond}, wire{10, 20 * time.Millisecond})
+	b := w.mobile.Bulk(w.server)
+	w.Run(4 * time.Second)
+	w.mobile.SetRate(1, 10*125000)
+	w.Run(2 * time.Second)
+	if got := w.goodput(b, 8*time.Second); got < 0.9*9.3 {
+		t.Errorf("over two paths of 10 Mb/s, of which one took 50 before, a connection gets %.1f Mb/s", got)
+	}
+}

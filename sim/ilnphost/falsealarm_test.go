@@ -1,0 +1,64 @@
+package ilnphost
+
+import (
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/multipath"
+	"roam/sim"
+)
+
+// TestNoFalseAlarm runs traffic for ten minutes over paths that are full, lose packets, delay
+// them unevenly or hold them in queues of two seconds. No path may be avoided or left. At the
+// level fast, a path that becomes so from one moment to the next may be avoided once: the
+// minutes count from five seconds later.
+func TestNoFalseAlarm(t *testing.T) {
+	const each = 1048 // bytes of a datagram
+	params := map[string]func(perPath int) sim.Params{
+		"full": func(n int) sim.Params {
+			return sim.Params{Delay: 5 * time.Millisecond, Rate: n * each, Queue: 100 * each}
+		},
+		"loss":   func(int) sim.Params { return sim.Params{Delay: 5 * time.Millisecond, Loss: 0.05} },
+		"jitter": func(int) sim.Params { return sim.Params{Delay: 5 * time.Millisecond, Jitter: 300 * time.Millisecond} },
+		"queue": func(n int) sim.Params {
+			return sim.Params{Delay: 5 * time.Millisecond, Rate: n * each * 9 / 10, Queue: n * each * 9 / 5}
+		},
+	}
+	for name, of := range params {
+		for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
+			for _, level := range []multipath.Level{multipath.Normal, multipath.Fast} {
+				t.Run(name+" "+mode.String()+" "+[]string{"normal", "fast"}[level], func(t *testing.T) {
+					p := newForked(t, mode, level, 1, near)
+					p.up.Stop()
+					p.down.Stop()
+					p.Run(time.Second)
+					n := 1000
+					if mode == ilnp.Duality {
+						n /= 2
+					}
+					for link := range roam.LinkID(2) {
+						p.mobile.at(link+1).wire.Set(sim.Both, of(n))
+					}
+					up, down := p.mobile.Stream(p.server, time.Millisecond, 1000), p.server.Stream(p.mobile, time.Millisecond, 1000)
+					if level == multipath.Fast {
+						p.Run(5 * time.Second)
+					}
+					p.Brief = true
+					moves := 0
+					p.Told = func(h *Node, e ilnp.Event) {
+						if e.Kind == ilnp.PathAvoided || e.Kind == ilnp.PeerDead || e.Kind == ilnp.UpdateSent {
+							moves++
+							t.Logf("%v %s: %v %v", p.Elapsed(), h.name, e.Kind, e.Path)
+						}
+					}
+					p.Run(10 * time.Minute)
+					if moves > 0 || up.Sent < 500_000 || down.Came.IsZero() {
+						t.Errorf("%d false moves in ten minutes with %d datagrams", moves, up.Sent)
+					}
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package ilnp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"roam"
+	"roam/wire/ip6"
+)
+
+// A probe may ask for a report: what the other end has received along a path, and what it has
+// sent. Its data are those of an ordinary probe, the token, and behind them space for the
+// report. The programs of a host that runs Roam fill that in as they turn the request into its
+// reply; other stacks return the data as they are.
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                       Token (128 bits)                        .
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                        Mark = "RORP"                          |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|       0       |     Flags     |               0               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|         Epoch of the counters: another one, new counters      |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|            Clock of the answering end, in µs                  |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     Packets, then bytes, that it has received (64 bits each)  .
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     Packets, then bytes, that it has sent (64 bits each)      .
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// A request may ask about another path of the same session: it then has the locators of that path,
+// that of the answering end first, where the answer has the packets and the bytes received.
+//
+// Counted are whole segments and datagrams, each segment of a GSO packet by itself, and the
+// bytes behind their headers. In a request everything else from the epoch on is zero.
+const (
+	reportTokenLen   = 16
+	reportFlagsAt    = reportTokenLen + 5
+	reportEpochAt    = reportTokenLen + 8
+	reportClockAt    = reportEpochAt + 4
+	reportReceivedAt = reportClockAt + 4
+	reportSentAt     = reportReceivedAt + 16
+
+	// ReportLen is the length of the data of a probe that asks for a report.
+	ReportLen = reportSentAt + 16
+
+	flagFilled  = 1
+	flagCounts  = 2
+	flagPerFlow = 4
+	flagOther   = 8
+)
+
+var reportMark = [4]byte{'R', 'O', 'R', 'P'}
+
+// ErrNotFilled is wrapped by the error of ParseReport for data that the other end has returned
+// as they were: it does not run Roam, or a version without reports.
+var ErrNotFilled = errors.New("no report")
+
+// Counts are packets and bytes of data.
+type Counts struct{ Packets, Bytes uint64 }
+
+// Report is the data of a probe that asks for a report, behind the token. In a request,
+// Counted asks the other end to count along this path from now on; in a reply it says that it
+// does, and that Received and Sent mean something.
+type Report struct {
+	PerFlow        bool // the end that asks wants TCP spread by connection
+	Counted        bool
+	Other          bool     // it is about another path,
+	Near, Far      roam.L64 // whose locators, in a request, are these: of the answering end, of the other one
+	Epoch, Clock   uint32
+	Received, Sent Counts
+}
+
+// AppendRequest appends the data of a probe with this token: what a request has of the report.
+func (r Report) AppendRequest(b []byte, token [16]byte) []byte {
+	at := len(b)
+	b = r.append(b, token, 0)
+	if r.Other {
+		binary.BigEndian.PutUint64(b[at+reportReceivedAt:], uint64(r.Near))
+		binary.BigEndian.PutUint64(b[at+reportReceivedAt+8:], uint64(r.Far))
+	}
+	return b
+}
+
+// AppendReply appends the data of the answer.
+func (r Report) AppendReply(b []byte, token [16]byte) []byte {
+	at := len(b)
+	b = r.append(b, token, flagFilled)
+	d := b[at:]
+	binary.BigEndian.PutUint32(d[reportEpochAt:], r.Epoch)
+	binary.BigEndian.PutUint32(d[reportClockAt:], r.Clock)
+	for i, n := range []uint64{r.Received.Packets, r.Received.Bytes, r.Sent.Packets, r.Sent.Bytes} {
+		binary.BigEndian.PutUint64(d[reportReceivedAt+8*i:], n)
+	}
+	return b
+}
+
+func (r Report) append(b []byte, token [16]byte, flags uint8) []byte {
+	at := len(b)
+	b = append(append(b, token[:]...), reportMark[:]...)
+	b = append(b, make([]byte, ReportLen-reportTokenLen-len(reportMark))...)
+	d := b[at:]
+	if r.Counted {
+		flags |= flagCounts
+	}
+	if r.PerFlow {
+		flags |= flagPerFlow
+	}
+	if r.Other {
+		flags |= flagOther
+	}
+	d[reportFlagsAt] = flags
+	return b
+}
+
+// ParseReport reads the data of a probe, or of its answer, that ask for a report. Of data that
+// are not filled in it returns the request, and an error that wraps ErrNotFilled.
+func ParseReport(data []byte) (Report, error) {
+	switch {
+	case len(data) < ReportLen:
+		return Report{}, fmt.Errorf("report ends at offset %d, want %d bytes: %w", len(data), ReportLen, ip6.ErrTruncated)
+	case len(data) > ReportLen:
+		return Report{}, fmt.Errorf("report of %d bytes, want %d: %w", len(data), ReportLen, ip6.ErrMalformed)
+	case !bytes.Equal(data[reportTokenLen:][:len(reportMark)], reportMark[:]):
+		return Report{}, fmt.Errorf("report: mark %x at offset %d: %w",
+			data[reportTokenLen:][:len(reportMark)], reportTokenLen, ip6.ErrMalformed)
+	}
+	if data[reportFlagsAt-1] != 0 || data[reportFlagsAt+1] != 0 || data[reportFlagsAt+2] != 0 {
+		return Report{}, fmt.Errorf("report: %x at offset %d is not zero beside the flags: %w",
+			data[reportFlagsAt-1:reportFlagsAt+3], reportFlagsAt-1, ip6.ErrMalformed)
+	}
+	flags := data[reportFlagsAt]
+	r := Report{Counted: flags&flagCounts != 0, PerFlow: flags&flagPerFlow != 0, Other: flags&flagOther != 0}
+	if flags&flagFilled == 0 {
+		if r.Other {
+			r.Near = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt:]))
+			r.Far = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt+8:]))
+		}
+		return r, fmt.Errorf("report: flags %#x at offset %d: %w", flags, reportFlagsAt, ErrNotFilled)
+	}
+	r.Epoch = binary.BigEndian.Uint32(data[reportEpochAt:])
+	r.Clock = binary.BigEndian.Uint32(data[reportClockAt:])
+	count := func(at int) Counts {
+		return Counts{binary.BigEndian.Uint64(data[at:]), binary.BigEndian.Uint64(data[at+8:])}
+	}
+	r.Received, r.Sent = count(reportReceivedAt), count(reportSentAt)
+	return r, nil
+}
