@@ -107,6 +107,7 @@ func bothAway(t *testing.T, w *world, nodes []*host) {
 // TestCollisions has two hosts that claim one Node Identifier call a third: both
 // have sessions, which are never mixed up.
 func TestCollisions(t *testing.T) {
+	const calls = 30
 	w := newWorld(t, "collisions", 2*time.Millisecond, place{"mn", 1, true},
 		place{"one", 1, false}, place{"two", 1, false})
 	mn := w.newHost("mn", settings{hosts: "# nobody\n"}).start()
@@ -142,8 +143,13 @@ func TestCollisions(t *testing.T) {
 			n, other = two, one
 		}
 		mine, others := n.with("mn").RxPackets, other.with("mn").RxPackets
-		w.talk(t, "mn", "tcp6", s.Address.String(), 7007).echoed(t, "mn calls")
-		if got, its := n.with("mn").RxPackets-mine, other.with("mn").RxPackets-others; got < 3 || its > 3 {
+		call := w.talk(t, "mn", "tcp6", s.Address.String(), 7007)
+		for range calls {
+			call.echoed(t, "mn calls")
+			call.out.clear()
+		}
+		// Either may receive some probes meanwhile, those of the size that the path takes among them.
+		if got, its := n.with("mn").RxPackets-mine, other.with("mn").RxPackets-others; got < calls || its >= calls/2 {
 			t.Errorf("a call of %s did not go to %s: it has received %d packets, %s %d", s.Address, n.name, got, other.name, its)
 		}
 	}

@@ -219,7 +219,7 @@ func BenchmarkCrowd(b *testing.B) {
 		must(b, err)
 	}
 	b.ReportMetric(0, "ns/op")
-	sum := full["session_index"] + full["sessions"] + full["session_lives"] + full["sources"]
+	sum := full["session_index"] + full["sessions"] + full["session_lives"] + full["session_details"] + full["sources"]
 	testutil.Report(b, testutil.Figure{
 		Name: "Correspondents/memory", Says: "10,000 correspondents with 8 locators: kernel memory of each", Unit: "B",
 		Op: "<=", Bound: 512, Value: float64(sum) / crowdSize, Rounds: 1,

@@ -18,7 +18,7 @@ const (
 	tcpPort      = 5711
 	sliceBytes   = 4 << 20
 	bulkWrite    = 1 << 20 // small ones leave a remainder of the segment size, which Nagle's algorithm may hold
-	transactions = 500
+	transactions = 200
 	smallWrites  = 1_000
 	smallSize    = 64
 	// dialEvery is after how many slices a connection gives way to a new one: what its

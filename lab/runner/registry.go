@@ -6,12 +6,18 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/exp/beyond"
+	"roam/lab/exp/bothmove"
 	"roam/lab/exp/example"
+	"roam/lab/exp/falsealarm"
 	"roam/lab/exp/flood"
 	"roam/lab/exp/hostile"
 	"roam/lab/exp/instants"
+	"roam/lab/exp/paths"
 	"roam/lab/exp/phoomikiattisak"
 	"roam/lab/exp/quickstart"
+	"roam/lab/exp/shares"
+	"roam/lab/exp/silent"
+	"roam/lab/exp/simpson"
 	"roam/lab/exp/video"
 	"roam/lab/exp/yanagida"
 	"roam/lab/result"
@@ -24,7 +30,9 @@ func experiments() []exp.Experiment {
 		yanagida.Experiments,
 		video.Experiments,
 		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, instants.Experiment,
-			hostile.Experiment, flood.Experiment},
+			hostile.Experiment, flood.Experiment, silent.Experiment, falsealarm.Experiment,
+			bothmove.Experiment, simpson.Experiment, shares.Experiment},
+		paths.Experiments,
 	)
 }
 

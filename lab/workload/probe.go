@@ -22,6 +22,9 @@ type UDPOptions struct {
 	Port     int
 	Up, Down int // datagrams per second from and to the beginning end
 	Size     int // bytes of payload
+	// Of what the beginning end sends, for rules that match flows.
+	Class  uint8  // traffic class
+	Cgroup string // directory of the cgroup2 in which that end runs; "" is the host's
 }
 
 // UDP is a running flow.
@@ -51,8 +54,9 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 		return nil, err
 	}
 	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size",
-		size, "--out", u.beginOut)
+		size, "--class", strconv.Itoa(int(opt.Class)), "--out", u.beginOut)
 	if err == nil {
+		argv = inCgroup(opt.Cgroup, argv)
 		u.begin, err = start(client.AppCommand(ctx, argv...), func(p *process, l string) { u.hear(p, 1, l) })
 	}
 	if err != nil {
@@ -60,6 +64,14 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 		return nil, err
 	}
 	return u, nil
+}
+
+// inCgroup returns a command line that runs another one in a cgroup.
+func inCgroup(cgroup string, argv []string) []string {
+	if cgroup == "" {
+		return argv
+	}
+	return append([]string{"/bin/sh", "-c", `echo $$ >"$0"/cgroup.procs && exec "$@"`, cgroup}, argv...)
 }
 
 // hear parses a status line of one of the ends.

@@ -25,6 +25,9 @@ var allowed = map[string]string{
 	"beyond.(*outcome).resume":     "the daemon's opinion",
 	"beyond.probe":                 "waits for links before the traffic",
 	"beyond.transfer":              "waits for links before the traffic",
+	"falsealarm.(*seen).read":      "counters of the emulated links",
+	"falsealarm.measure":           "waits for links before the traffic",
+	"falsealarm.pass":              "the daemon's opinion",
 	"flood.(*world).counted":       "the daemon's opinion",
 	"flood.(*world).daemons":       "waits for addresses, and finds the process whose memory is judged",
 	"flood.(*world).flood":         "the daemon's opinion",
@@ -38,6 +41,7 @@ var allowed = map[string]string{
 	"hostile.left":                 "waits before the network under test",
 	"hostile.setUp":                "waits for a session before the handoff",
 	"instants.(*seen).instants":    "the daemon's opinion",
+	"paths.(cell).load":            "waits for links before the traffic",
 	"phoomikiattisak.(*cell).gaps": "the daemon's opinion",
 	"phoomikiattisak.drops":        "counters in a table",
 	"phoomikiattisak.dropsOf":      "counters in a table",
@@ -46,6 +50,9 @@ var allowed = map[string]string{
 	"quickstart.(*round).pass":     "hands events to the opinion",
 	"quickstart.(*round).record":   "the recording of roam monitor",
 	"quickstart.(*trace).told":     "the daemon's opinion",
+	"shares.measure":               "waits for links before the traffic",
+	"simpson.(*seen).divide":       "the border's opinion, and waits for acknowledged locators before the traffic",
+	"silent.measure":               "waits for links before the traffic",
 	"yanagida.(*seen).judge":       "the daemon's opinion",
 }
 

@@ -1,6 +1,7 @@
 package yanagida
 
 import (
+	"fmt"
 	"time"
 
 	"roam/lab/arm"
@@ -80,7 +81,7 @@ func config(env *exp.Env, name string, of arm.Arm, mode string, rtt time.Duratio
 		QueuePackets: p.Int("queue_packets"),
 	})
 	return scene.Config{
-		Name: name, Arm: of, Mode: mode, Seed: env.Seed, Mobile: []scene.Access{link, link, link},
+		Name: name, Arm: of, Mode: mode, Seed: env.Seed, Mobile: []scene.Access{link, link, link}, More: rules(p, mode),
 		Advert: scene.RA{
 			Min:       p.Seconds("ra_min_s"),
 			Max:       p.Seconds("ra_max_s"),
@@ -88,4 +89,14 @@ func config(env *exp.Env, name string, of arm.Arm, mode string, rtt time.Duratio
 			Valid:     p.Seconds("valid_s"),
 		},
 	}
+}
+
+// rules are what both hosts have in their configurations beside the mode. In the thesis a link
+// gets its share as soon as it comes into use. TCP by Roam's own choice waits until the length and
+// the rate of the link are known.
+func rules(p exp.Params, mode string) map[string]string {
+	if mode != "duality" || p.Text("policy") == "adaptive" {
+		return nil
+	}
+	return map[string]string{"mn": fmt.Sprintf("[[rule]]\npolicy = %q\n", p.Text("policy"))}
 }

@@ -23,6 +23,7 @@ import (
 //	--rate N           datagrams per second to send (the waiting end begins
 //	                   when the first datagram came); 0 sends a few to open the flow
 //	--size N           bytes of payload
+//	--class N          traffic class of what it sends, 0 to 255
 //	--out PATH         writes PATH.tx, PATH.rx and PATH.drops
 //
 // The line "stop" on standard input ends the sending but not the receiving.
@@ -34,12 +35,13 @@ func Main(args []string) error {
 	to := fs.String("to", "", "address to send to")
 	rate := fs.Int("rate", 0, "datagrams per second to send")
 	size := fs.Int("size", 64, "bytes of payload")
+	class := fs.Uint("class", 0, "traffic class of what it sends")
 	out := fs.String("out", "", "path of the logs, without .tx and .rx")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("parse arguments: %w", err)
 	}
-	if (*from == "") == (*to == "") || *out == "" || *size < MinSize || *size > 1400 || *rate < 0 {
-		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to 1400 and a rate", MinSize)
+	if (*from == "") == (*to == "") || *out == "" || *size < MinSize || *size > 1400 || *rate < 0 || *class > 255 {
+		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to 1400, a rate and a class of 8 bits", MinSize)
 	}
 	e := &end{rate: *rate, size: *size, first: make(chan struct{}), full: RcvbufErrors()}
 	var err error
@@ -47,6 +49,9 @@ func Main(args []string) error {
 		e.conn, err = listen(*from)
 	} else {
 		e.conn, err = dial(*to)
+	}
+	if err == nil {
+		err = classify(e.conn, int(*class))
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ package udpflow
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -98,6 +99,20 @@ func prepare(c *net.UDPConn) error {
 	}
 	if err != nil {
 		return fmt.Errorf("set socket options: %w", err)
+	}
+	return nil
+}
+
+// classify sets the traffic class of what a socket sends.
+func classify(c *net.UDPConn, class int) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, class) })
+	if err := errors.Join(err, set); err != nil {
+		return fmt.Errorf("set traffic class: %w", err)
 	}
 	return nil
 }

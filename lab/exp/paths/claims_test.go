@@ -1,0 +1,83 @@
+package paths
+
+import (
+	"testing"
+
+	"roam/lab/exp"
+	"roam/lab/exp/exptest"
+	"roam/lab/result"
+)
+
+// fault is what one cell shows beside what it should.
+type fault struct {
+	mbps  float64 // of all runs over both links, in place of sound ones
+	once  float64 // of one run
+	mptcp float64
+	lost  float64 // in one run
+	full  bool    // the receiver's socket was full
+}
+
+// measured returns what a cell gave in three runs, just within the bounds: over the better link
+// alone a transfer gets 95 % of its rate.
+func measured(c cell, f fault) *outcome {
+	o := &outcome{cell: c, mbps: make(map[string][]float64), lost: []float64{0, f.lost, 0}}
+	if f.full {
+		o.buffers = 1
+	}
+	one, sum := 0.95*c.links[0].mbps, 0.0
+	for _, l := range c.links {
+		sum += 0.95 * l.mbps
+	}
+	good := max(0.98*one, 0.94*sum)
+	if c.name == "bbr" || c.name == "length" || c.name == "rate5" {
+		good = 0.98 * one
+	}
+	if f.mbps > 0 {
+		good = f.mbps * one
+	}
+	for i := range 3 {
+		mbps := good
+		if f.once > 0 && i == 1 {
+			mbps = f.once * one
+		}
+		o.mbps[alone] = append(o.mbps[alone], one)
+		o.mbps[both] = append(o.mbps[both], mbps)
+		o.mbps[mptcp] = append(o.mbps[mptcp], max(f.mptcp*one, good))
+	}
+	return o
+}
+
+// also are the claims that fail with one: less than the better link is less than the sum.
+var also = map[string][]string{"rate50-better": {"rate50-sum"}, "rate20-better": {"rate20-sum"}}
+
+// Each claim fails by a record just beyond its bound, and by no other.
+func TestEachClaimSeesRed(t *testing.T) {
+	test := func(e exp.Experiment, cells []cell, faults map[string]map[string]fault) {
+		var cases []exptest.Case
+		add := func(name string, red, grey []string, bad map[string]fault) {
+			cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
+				for _, c := range cells {
+					measured(c, bad[c.name]).metrics(&exp.Env{Result: r})
+				}
+			}})
+		}
+		add("sound", nil, nil, nil)
+		add("a full socket", nil, []string{"udp-lost"}, map[string]fault{"udp": {lost: 1, full: true}})
+		for id, bad := range faults {
+			add(id, append([]string{id}, also[id]...), nil, bad)
+		}
+		exptest.Claims(t, e, nil, cases...)
+	}
+	test(Experiments[0], equal, map[string]map[string]fault{
+		"tcp-sum": {"tcp": {mbps: 1.85}}, "tcp-mptcp": {"tcp": {mptcp: 2.1}}, "udp-lost": {"udp": {lost: 1}},
+	})
+	red := map[string]map[string]fault{
+		"rate50-sum": {"rate50": {mbps: 1.34}}, "rate20-sum": {"rate20": {mbps: 1.07}},
+		"rate20-mptcp": {"rate20": {mptcp: 1.21}}, "udp-lost": {"udp": {lost: 1}},
+	}
+	for _, c := range unequal[:5] {
+		red[c.name+"-worst"] = map[string]fault{c.name: {once: 0.92}}
+		red[c.name+"-better"] = map[string]fault{c.name: {mbps: 0.96}}
+	}
+	test(Experiments[1], unequal, red)
+}

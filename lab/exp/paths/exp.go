@@ -1,0 +1,279 @@
+// Package paths is the experiments paths-equal and paths-unequal: what an application gets of
+// two links at once, compared with the better one alone and with the kernel's Multipath TCP.
+//
+// It implements the cells, which are links and a load, and their figures. It omits moves and
+// paths that fail. It is driven by lab/runner; iperf3 makes the load.
+package paths
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"roam/lab/arm"
+	"roam/lab/exp"
+	"roam/lab/linkem"
+	"roam/lab/scene"
+	"roam/lab/stats"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+//go:embed equal unequal
+var files embed.FS
+
+// Experiments are the declarations that package runner lists.
+var Experiments = []exp.Experiment{
+	declare("equal", "Two links of one rate and length at once", equal),
+	declare("unequal", "Two links of different rates and lengths at once", unequal),
+}
+
+func declare(name, title string, cells []cell) exp.Experiment {
+	own, err := fs.Sub(files, name)
+	if err != nil {
+		panic(err) // a fault of the package
+	}
+	tools := maps.Clone(scene.Tools)
+	maps.Copy(tools, map[string]string{"iperf3": "iperf3", "mptcpize": "mptcpize"})
+	return exp.Experiment{
+		Name: "paths-" + name, Title: title, Group: "Beyond the papers",
+		Source: "claim of Roam: a second path never makes a connection slower", Tools: tools,
+		Run: func(ctx context.Context, env *exp.Env) error { return run(ctx, env, cells) },
+	}.With(own)
+}
+
+// wire is an access link.
+type wire struct {
+	mbps float64
+	rtt  time.Duration
+}
+
+// cell is a network with a load. The first link is the better one.
+type cell struct {
+	name  string
+	links []wire
+	cc    string
+	flows int
+	udp   float64 // Mb/s of datagrams in place of TCP; 0: TCP
+	mptcp bool    // the kernel's Multipath TCP is compared
+}
+
+const ms = time.Millisecond
+
+var (
+	equal = []cell{
+		{name: "tcp", links: []wire{{100, 20 * ms}, {100, 20 * ms}}, cc: "cubic", flows: 1, mptcp: true},
+		{name: "udp", links: []wire{{50, 20 * ms}, {50, 20 * ms}}, udp: 95},
+	}
+	unequal = []cell{
+		{name: "rate50", links: []wire{{100, 20 * ms}, {50, 20 * ms}}, cc: "cubic", flows: 1},
+		{name: "rate20", links: []wire{{100, 20 * ms}, {20, 20 * ms}}, cc: "cubic", flows: 1, mptcp: true},
+		{name: "rate5", links: []wire{{100, 20 * ms}, {5, 20 * ms}}, cc: "cubic", flows: 1},
+		{name: "bbr", links: []wire{{25, 10 * ms}, {5, 10 * ms}}, cc: "bbr", flows: 1},
+		{name: "length", links: []wire{{100, 10 * ms}, {20, 100 * ms}}, cc: "cubic", flows: 1},
+		{name: "udp", links: []wire{{100, 20 * ms}, {20, 20 * ms}}, udp: 102},
+	}
+)
+
+// The arms: what is measured in a cell.
+const (
+	alone = "alone" // Roam over the better link
+	both  = "both"  // Roam over all
+	mptcp = "mptcp"
+)
+
+// arms returns what is measured in the cell.
+func (c cell) arms() []string {
+	switch {
+	case c.udp > 0:
+		return []string{both}
+	case c.mptcp:
+		return []string{alone, both, mptcp}
+	}
+	return []string{alone, both}
+}
+
+// outcome is what one cell gave, a figure for each run.
+type outcome struct {
+	cell
+	mbps     map[string][]float64 // by arm
+	lost     []float64            // datagrams
+	buffers  float64              // datagrams that had no room in the receiver's socket
+	overflow float64              // frames that the emulator's queues dropped
+}
+
+func run(ctx context.Context, env *exp.Env, cells []cell) error {
+	chosen := strings.Split(env.Params.Text("cells"), ",")
+	for _, name := range chosen {
+		if !slices.ContainsFunc(cells, func(c cell) bool { return c.name == name }) {
+			return fmt.Errorf("read cells: there is none called %q", name)
+		}
+	}
+	env.View.Cells(len(chosen))
+	for _, c := range cells {
+		if !slices.Contains(chosen, c.name) {
+			for _, metric := range c.metricNames() {
+				env.Result.Miss(metric, "the cell "+c.name+" was not run")
+			}
+			continue
+		}
+		o, err := exp.Cell(env, c.name, func(*exp.Window) (*outcome, error) { return c.measure(ctx, env) })
+		if err != nil {
+			return err
+		}
+		o.metrics(env)
+	}
+	return nil
+}
+
+// measure runs all arms of a cell in turn.
+func (c cell) measure(ctx context.Context, env *exp.Env) (*outcome, error) {
+	env.View.Phase("cell %s", c.name)
+	o := &outcome{cell: c, mbps: make(map[string][]float64)}
+	for i := range env.Params.Int("runs") {
+		for _, arm := range c.arms() {
+			if err := c.load(ctx, env, fmt.Sprintf("%s%s%d", c.name, arm, i), arm, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return o, nil
+}
+
+// access returns the links of an arm.
+func (c cell) access(env *exp.Env, which string) (list []scene.Access) {
+	for _, l := range c.links {
+		a := scene.Symmetric(linkem.Params{
+			Delay: l.rtt / 2, Rate: int64(l.mbps * 1e6), QueuePackets: env.Params.Int("queue_packets"),
+		})
+		a.Up = true
+		list = append(list, a)
+	}
+	if which == alone {
+		return list[:1]
+	}
+	return list
+}
+
+// load runs one arm once.
+func (c cell) load(ctx context.Context, env *exp.Env, name, which string, o *outcome) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := env.Params
+	cfg := scene.Config{
+		Name: name, Arm: arm.Roam, Mode: "duality", Seed: env.Seed, Mobile: c.access(env, which),
+		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
+	}
+	opt := workload.IperfOptions{
+		Name: "iperf3 " + which, Target: "cn1", Port: 5201, Seconds: p.Int("load_s"), Interval: 0.5, CC: c.cc,
+		Parallel: c.flows, UDP: c.udp > 0, Mbps: c.udp,
+	}
+	if which == mptcp {
+		cfg.Arm, cfg.Mode, opt.Wrap = arm.MPTCP, "", arm.MPTCP.Wrap()
+	}
+	s, err := scene.Build(ctx, env, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if n := s.Mobile().Node; n != nil {
+		if err := n.WaitUsable(ctx, []string{"net1", "net2"}[:len(cfg.Mobile)]...); err != nil {
+			return err
+		}
+	}
+	if opt.UDP { // the claim is about datagrams from the first second on
+		first := opt
+		first.Mbps, first.Seconds, first.Port = 1, 1, 5200
+		if _, _, err := transfer(ctx, s, first); err != nil {
+			return err
+		}
+	}
+	before := bufferErrors(s.Peer(0).Host)
+	r, drops, err := transfer(ctx, s, opt)
+	if err != nil {
+		return err
+	}
+	o.buffers += bufferErrors(s.Peer(0).Host) - before
+	o.mbps[which], o.lost = append(o.mbps[which], r.Mbps), append(o.lost, float64(r.LostPackets))
+	o.overflow += drops
+	return nil
+}
+
+// bufferErrors returns how many datagrams a host has dropped as their sockets were full.
+func bufferErrors(h *topo.Host) (n float64) {
+	_ = h.Do(func() error {
+		b, err := os.ReadFile("/proc/thread-self/net/snmp6")
+		for line := range strings.Lines(string(b)) {
+			if f := strings.Fields(line); len(f) == 2 && f[0] == "Udp6RcvbufErrors" {
+				n, err = strconv.ParseFloat(f[1], 64)
+			}
+		}
+		return err
+	})
+	return n
+}
+
+// transfer runs iperf3 from the mobile host to its correspondent.
+func transfer(ctx context.Context, s *scene.Scene, opt workload.IperfOptions) (r workload.IperfReport, drops float64,
+	err error) {
+	test, err := workload.StartIperf(ctx, s.Peer(0).Host, s.Mobile().Host, opt)
+	if err != nil {
+		return r, 0, err
+	}
+	defer test.Kill()
+	t, err := s.Run(ctx, scene.Schedule{Length: time.Duration(opt.Seconds) * time.Second}, nil)
+	if err != nil {
+		return r, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	r, err = test.Wait(ctx)
+	return r, float64(t.Drops["queue"] + t.Drops["refused"]), err
+}
+
+// metricNames returns the metrics of the cell that claims are about.
+func (c cell) metricNames() (list []string) {
+	switch {
+	case c.udp > 0:
+		return []string{c.name + "_lost"}
+	case c.mptcp:
+		list = []string{c.name + "_to_mptcp"}
+	}
+	return append(list, c.name+"_ratio", c.name+"_worst", c.name+"_of_sum")
+}
+
+// metrics sets the figures of a cell.
+func (o *outcome) metrics(env *exp.Env) {
+	set := func(name string, v float64) { env.Result.Set(o.name+"_"+name, v) }
+	set("both_mbps", stats.Median(o.mbps[both]))
+	set("overflow", o.overflow)
+	if o.udp > 0 {
+		set("lost", slices.Max(o.lost))
+		set("rcvbuf_errors", o.buffers)
+		return
+	}
+	var ratios []float64
+	for i, mbps := range o.mbps[both] {
+		ratios = append(ratios, mbps/max(o.mbps[alone][i], 1e-9))
+	}
+	sum := 0.0
+	for _, l := range o.links {
+		sum += l.mbps
+	}
+	set("alone_mbps", stats.Median(o.mbps[alone]))
+	set("ratio", stats.Median(ratios))
+	set("worst", slices.Min(ratios))
+	set("of_sum", stats.Median(ratios)*o.links[0].mbps/sum) // of what the links would give one after the other
+	if o.mptcp {
+		set("mptcp_mbps", stats.Median(o.mbps[mptcp]))
+		set("to_mptcp", stats.Median(o.mbps[both])/max(stats.Median(o.mbps[mptcp]), 1e-9))
+	}
+}

@@ -1,0 +1,145 @@
+package silent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/exp/exptest"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/workload/udpflow"
+)
+
+const (
+	millisecond = time.Millisecond
+	pause       = 5 * millisecond
+)
+
+// fault is what one series shows beside what it should.
+type fault struct {
+	cost   map[int]time.Duration // of a cut, in place of a tolerable one
+	living bool                  // the direction that lives loses one datagram
+	unused int                   // 1: the link carried nothing before a cut, 2: nor in the end
+	lead   time.Duration         // a gap before the first cut
+	errors int                   // of receive buffers
+	bulk   time.Duration         // for which the connection stands still after the switch of the second cut
+}
+
+// tolerable is what a cut costs at a level, just within the bounds.
+func tolerable(level string) time.Duration {
+	if level == "fast" {
+		return 130 * millisecond
+	}
+	return 480 * millisecond
+}
+
+// records returns the records of one series.
+func records(t *testing.T, p exp.Params, s series, f fault) *seen {
+	schedule := plan(p)
+	flow := func(isDead func(way int) bool) *udpflow.Flow {
+		return exptest.UDP(t, schedule.Length, pause, millisecond, func(d *exptest.Datagram) {
+			d.Lost = exptest.Within(lead-time.Second, lead-time.Second+f.lead)(d.At)
+			for i := range p.Int("cuts") {
+				cost, ok := f.cost[i]
+				if !ok {
+					cost = tolerable(s.level)
+				}
+				from := begin(p, i)
+				if isDead(i % len(ways)) {
+					d.Lost = d.Lost || d.At >= from && d.At < from+cost
+				} else {
+					d.Lost = d.Lost || f.living && d.At == from+100*millisecond
+				}
+			}
+		})
+	}
+	v := &seen{
+		series: s, up: flow(func(way int) bool { return ways[way].out }), down: flow(func(way int) bool { return ways[way].in }),
+		bufferErrors: f.errors,
+		Trace:        &scene.Trace{Start: exptest.Origin, End: exptest.At(schedule.Length)},
+	}
+	stalls := exptest.Within(begin(p, 1)+tolerable(s.level), begin(p, 1)+tolerable(s.level)+f.bulk)
+	v.bulk = exptest.TCP(t, schedule.Length, pause, stalls)
+	for _, step := range schedule.Steps {
+		v.Steps = append(v.Steps, scene.Done{Step: step, At: exptest.At(step.At), Over: exptest.At(step.At)})
+	}
+	counts := map[string]uint64{"net1": 0, "net2": 0}
+	for at := time.Duration(0); at < schedule.Length; at += 100 * millisecond {
+		counts = map[string]uint64{"net1": counts["net1"] + 1000, "net2": counts["net2"]}
+		if !f.rests(p, at) {
+			counts["net2"] += 1000
+		}
+		v.Samples = append(v.Samples, scene.Sample{At: exptest.At(at), Out: counts, In: counts})
+	}
+	return v
+}
+
+// rests reports whether the link that is cut carries nothing.
+func (f fault) rests(p exp.Params, at time.Duration) bool {
+	for i := range p.Int("cuts") {
+		from, to := begin(p, i), begin(p, i)+p.Seconds("cut_s")
+		if f.unused == 1 && at > from-time.Second && at <= from || f.unused == 2 && i > 0 && at > to-time.Second && at <= to {
+			return true
+		}
+	}
+	return false
+}
+
+// Each claim fails by a record just beyond its bound, and by no other.
+func TestEachClaimSeesRed(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "standard", "cuts=3", "period_s=4", "udp_rate=200")
+	var sound []*seen
+	for _, level := range []string{"normal", "fast"} {
+		for _, mode := range []string{"soft", "duality"} {
+			sound = append(sound, records(t, p, series{mode, level}, fault{}))
+		}
+	}
+	var cases []exptest.Case
+	add := func(name string, red, grey []string, all []*seen) {
+		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
+			judge(&exp.Env{Params: p, Result: r}, all)
+		}})
+	}
+	add("sound", nil, nil, sound)
+	timing, counted := ids(t, "median", "worst", "tcp"), ids(t, "median", "worst", "tcp", "living")
+	for i, s := range sound {
+		with := func(f fault) []*seen {
+			all := append([]*seen(nil), sound...)
+			all[i] = records(t, p, s.series, f)
+			return all
+		}
+		id := s.mode + "-" + s.level + "-"
+		late, never := 520*millisecond, 740*millisecond
+		if s.level == "fast" {
+			late, never = 170*millisecond, 270*millisecond
+		}
+		add(id+"late", []string{id + "median"}, nil, with(fault{cost: map[int]time.Duration{0: late, 1: late}}))
+		add(id+"once very late", []string{id + "worst"}, nil, with(fault{cost: map[int]time.Duration{2: never}}))
+		add(id+"TCP stands still", []string{id + "tcp"}, nil, with(fault{bulk: 320 * millisecond}))
+		add(id+"the living loses", []string{id + "living"}, nil, with(fault{living: true}))
+		add(id+"not in use", []string{id + "hit"}, nil, with(fault{unused: 1}))
+		add(id+"has moved", []string{id + "stayed"}, nil, with(fault{unused: 2}))
+		add(id+"buffers overflow", nil, counted, with(fault{errors: 1}))
+		add(id+"a slow machine", nil, timing, with(fault{lead: 150 * millisecond}))
+	}
+	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// ids returns the claims whose names end so.
+func ids(t *testing.T, ends ...string) (list []string) {
+	t.Helper()
+	expect, err := result.ParseExpect(Experiment.Expect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range expect {
+		for _, end := range ends {
+			if strings.HasSuffix(e.ID, "-"+end) {
+				list = append(list, e.ID)
+			}
+		}
+	}
+	return list
+}

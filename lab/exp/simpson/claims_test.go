@@ -1,0 +1,124 @@
+package simpson
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"roam/lab/exp/exptest"
+	"roam/lab/result"
+	"roam/lab/site"
+)
+
+// records are those of a run within all bounds: the cells, then the comparators.
+func records() (all, others []*seen) {
+	for _, c := range cells {
+		v := &seen{cell: c, echoes: 100_000, datagrams: 20_000, rtts: []float64{0.2}, routes: [2]string{"a\nb", "a\nb"}}
+		for b := range v.sent {
+			first := uint64(10000*c.share + 0.5)
+			v.sent[b].Link = [2]uint64{first, 10000 - first}
+		}
+		all = append(all, v)
+	}
+	for _, c := range site.Comparators {
+		v := &seen{cell: cell{name: c.Name, share: 1}, echoes: 1000, datagrams: 20_000, rtts: []float64{0.2},
+			routes: [2]string{"a\nb", "a\nb"}}
+		for b := range v.sent {
+			v.sent[b].Link[0] = 10000
+		}
+		if c.Name == site.Forwarding.Name {
+			v.routes[1], v.internal = "a\nb\nc\nd\ne", 1000
+		}
+		others = append(others, v)
+	}
+	return all, others
+}
+
+// Each claim fails by a record just beyond its bound, and by no other.
+func TestEachClaimSeesRed(t *testing.T) {
+	var cases []exptest.Case
+	add := func(name string, plant func(all []*seen), red ...string) {
+		all, others := records()
+		plant(append(append([]*seen{}, all...), others...))
+		cases = append(cases, exptest.Case{Name: name, Red: red, Judge: func(r *result.Result, _ int) {
+			judge(r, all)
+			judgeComparators(r, all[0], others)
+		}})
+	}
+	shift := func(cell, border int, n uint64) func([]*seen) {
+		return func(all []*seen) { all[cell].sent[border].Link[0] -= n; all[cell].sent[border].Link[1] += n }
+	}
+	add("nothing", func([]*seen) {})
+	add("nearly a point off", shift(1, 0, 99))
+	for i, claim := range []string{"share-100-0", "share-50-50", "share-80-20"} {
+		add(claim+", near border", shift(i, 0, 120), claim)
+		add(claim+", far border", shift(i, 1, 120), claim)
+	}
+	add("shares of the border's own counters", func(all []*seen) { all[0].daemon[0] = [2]uint64{1, 9} })
+	add("few packets", func(all []*seen) { all[0].sent[1].Link = [2]uint64{999, 0} }, "counted")
+	add("a packet with another provider's source", func(all []*seen) { all[2].sent[0].Strays = 1 }, "sources")
+	add("an echo in 10,000 lost", func(all []*seen) { all[1].echoesLost = 30 })
+	add("more echoes lost", func(all []*seen) { all[1].echoesLost = 31 }, "echoes")
+	add("datagrams lost", func(all []*seen) { all[2].datagramsLost = 121 }, "datagrams")
+	add("a route that appeared", func(all []*seen) { all[2].routes[1] = "a\nb\nc" }, "routes")
+	add("an internal locator outside", func(all []*seen) { all[0].internal = 1 }, "leaks")
+	comparatorCases(add, shift)
+	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// comparatorCases are those about the records of comparators.
+func comparatorCases(add func(string, func([]*seen), ...string), shift func(int, int, uint64) func([]*seen)) {
+	const forwarding, nptv6, prefixNAT = 3, 4, 5
+	add("NPTv6 by the second link", shift(nptv6, 1, 1), "nptv6-share")
+	for i, claim := range map[int]string{
+		forwarding: "forwarding-datagrams", nptv6: "nptv6-datagrams", prefixNAT: "prefixnat-datagrams",
+	} {
+		add(claim, func(all []*seen) { all[i].datagramsLost = 40 })
+		add("more of "+claim, func(all []*seen) { all[i].datagramsLost = 41 }, claim)
+	}
+	add("an audit that misses a route", func(all []*seen) { all[forwarding].routes[1] = "a\nb\nc\nd" }, "audit-routes")
+	add("captures that see little", func(all []*seen) { all[forwarding].internal = 999 }, "audit-leaks")
+	add("NPTv6 that leaks", func(all []*seen) { all[nptv6].internal = 1 }, "nptv6-leaks")
+}
+
+// A comparator that could not run is named as such, and none of its claims is judged.
+func TestMissingComparator(t *testing.T) {
+	all, others := records()
+	others[1].missing = "stateless NPTv6: not available on this machine"
+	r := result.New("simpson-sbr")
+	judge(r, all)
+	judgeComparators(r, all[0], others)
+	expect, err := result.ParseExpect(Experiment.Expect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Judge(expect)
+	missed := 0
+	for _, c := range r.Claims {
+		if strings.HasPrefix(c.ID, "nptv6") {
+			missed++
+			if c.Measured || c.Reason != others[1].missing {
+				t.Errorf("%s: measured %v, %q", c.ID, c.Measured, c.Reason)
+			}
+		} else if !c.Pass {
+			t.Errorf("%s: %s", c.ID, c.Reason)
+		}
+	}
+	if missed != 3 {
+		t.Errorf("%d claims about the missing comparator", missed)
+	}
+	if text := fmt.Sprint(table(all, others).Rows); !strings.Contains(text, others[1].missing) {
+		t.Error("the table does not name it", text)
+	}
+}
+
+func TestEchoes(t *testing.T) {
+	sent, lost, rtts, err := echoes("64 bytes: icmp_seq=1 ttl=64 time=0.512 ms\n" +
+		"5 packets transmitted, 4 received, 20% packet loss, time 419ms")
+	if sent != 5 || lost != 1 || err != nil || len(rtts) != 1 || rtts[0] != 0.512 {
+		t.Errorf("%d %d %v %v", sent, lost, rtts, err)
+	}
+	if _, _, _, err := echoes("unknown host"); err == nil {
+		t.Error("no summary is no error")
+	}
+}
