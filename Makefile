@@ -27,7 +27,8 @@ ARGS      ?=
 EXP       ?=
 TESTFLAGS ?=
 PKGS      ?= ./...
-PURE      ?= . ./wire/... ./naming/... ./ilnp/... ./tcpassist/... ./multipath/... ./sched/... ./observer/... \
+PURE      ?= . ./wire/... ./naming/... ./ilnp/... ./tcpassist/... ./multipath/... ./flowrule/... ./sched/... ./observer/... \
+	./sbr/... \
 	./lab/result ./lab/stats ./lab/packets ./lab/exp/exptest
 LAB_MINUTES ?= 25
 FUZZTOTAL ?= 1h
@@ -64,7 +65,7 @@ demo: setup-demo build ## install what is missing, build, run the quickstart exp
 	@ROAM_LAB_JUDGE=$${ROAM_LAB_JUDGE-correctness} bin/roam-lab run quickstart --json $(OUT)/quickstart.json --report $(OUT)/quickstart.html $(ARGS)
 
 test: test-ready ## install what is missing, vet, compare generated files, run all tests (root)
-	$(GO) test -timeout 30m $(TESTFLAGS) $(PKGS)
+	$(GO) test -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
 
 test-ready: setup-test build ## all that test does before it runs the tests
 	$(GO) vet $(PKGS)
@@ -74,7 +75,7 @@ test-unit: ## run the tests that need no root and no packages (rings 1 and 2)
 	$(GO) test $(TESTFLAGS) . ./wire/... ./naming/... ./ilnp/... ./tcpassist/... ./sim/... ./internal/house/...
 
 test-priv: setup-test build ## run all tests as root; a skip counts as a failure (rings 1 to 3)
-	ROAM_EXPECT_ALL=1 $(GO) test -timeout 30m $(TESTFLAGS) $(PKGS)
+	ROAM_EXPECT_ALL=1 $(GO) test -count=1 -timeout 30m $(TESTFLAGS) $(PKGS)
 
 test-kernels: setup-kernels build ## run what stands next to the kernel in guests with other kernels (KERNELS)
 	@TESTFLAGS='$(TESTFLAGS)' build/kernels/test $(KERNELS)
