@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
-
 	"roam"
 	"roam/internal/hostnet/desired"
 )
@@ -32,7 +30,7 @@ type Host struct {
 	rules  rules
 	option int
 	kernel *kernel
-	watch  *nl.NetlinkSocket
+	watch  *subscription
 	events chan Event
 	done   chan struct{} // closed by Close
 	// stopped is closed when the watch goroutine has ended; nil before Start.

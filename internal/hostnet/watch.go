@@ -31,26 +31,66 @@ type batch struct {
 	err      error // the socket is of no use any more
 }
 
+// subscription is the socket of the watch.
+type subscription struct {
+	*nl.NetlinkSocket
+	again *os.File // the same socket, read without waiting
+}
+
 // listen subscribes before anything is dumped, so that nothing falls between.
-func listen() (*nl.NetlinkSocket, error) {
+func listen() (*subscription, error) {
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE, groups...)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to netlink: %w", err)
 	}
+	fd, err := unix.FcntlInt(uintptr(s.GetFd()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("subscribe to netlink: %w", err)
+	}
 	// Best effort: without CAP_NET_ADMIN the system's default holds.
 	_ = s.SetReceiveBufferSize(watchBuffer, true)
-	return s, nil
+	return &subscription{s, os.NewFile(uintptr(fd), "netlink")}, nil
+}
+
+// Close ends the subscription, and a read that waits.
+func (s *subscription) Close() {
+	s.NetlinkSocket.Close()
+	s.again.Close()
+}
+
+// drain throws away what is queued behind a loss, to the last message. That is
+// older than the dump that follows, and would bring back what a lost message
+// removed. And the kernel drops all further messages, and tells no further loss,
+// until the queue has been empty: a message left there would hide changes made
+// after the dump.
+func (s *subscription) drain() error {
+	raw, err := s.again.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Control(func(fd uintptr) {
+		var b [1]byte
+		for {
+			_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT)
+			if err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
 }
 
 // read passes batches on until the socket is closed.
-func read(s *nl.NetlinkSocket, to chan<- batch, done <-chan struct{}) {
+func read(s *subscription, to chan<- batch, done <-chan struct{}) {
 	for {
 		messages, from, err := s.Receive()
 		b := batch{messages: messages}
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
-			drain(s)
 			b = batch{lost: true}
+			if s.drain() != nil {
+				return // closed
+			}
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, os.ErrClosed):
@@ -69,19 +109,6 @@ func read(s *nl.NetlinkSocket, to chan<- batch, done <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// drain throws away what is queued behind a loss. It is older than the dump
-// that follows, and would bring back what a lost message removed.
-func drain(s *nl.NetlinkSocket) {
-	pause := unix.NsecToTimeval(int64(time.Millisecond))
-	_ = s.SetReceiveTimeout(&pause) // never fails: it is kept for the next read
-	for {
-		if _, _, err := s.Receive(); err != nil && !errors.Is(err, unix.ENOBUFS) {
-			break
-		}
-	}
-	_ = s.SetReceiveTimeout(&unix.Timeval{})
 }
 
 // resync builds a table by dumps. What routers advertised cannot be dumped; it

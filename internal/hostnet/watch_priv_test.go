@@ -1,6 +1,7 @@
 package hostnet
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -447,6 +448,50 @@ func TestLostNotifications(t *testing.T) {
 		s := h.Snapshot().Locators
 		return len(s) == 2 && s[0].L64 == netA && s[1].L64 == last
 	}, "the two prefixes that are left")
+}
+
+// After a loss nothing old is left to read, and the next change is told.
+func TestDrain(t *testing.T) {
+	host, _ := hostAndRouter(t)
+	var s *subscription
+	var err error
+	host.Do(func() { s, err = listen() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err = s.SetReceiveBufferSize(16<<10, true); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		host.Run("ip", "addr", "add", fmt.Sprintf("2001:db8:c:%x::1/64", i), "dev", "upA", "nodad")
+	}
+	if _, _, err = s.Receive(); !errors.Is(err, unix.ENOBUFS) {
+		t.Fatalf("no loss: %v", err)
+	}
+	if err = s.drain(); err != nil {
+		t.Fatal(err)
+	}
+	late := netip.MustParseAddr("2001:db8:d::1")
+	host.Run("ip", "addr", "add", late.String()+"/64", "dev", "upA", "nodad")
+	if err = s.SetReceiveTimeout(&unix.Timeval{Sec: int64(soon / time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		messages, _, err := s.Receive()
+		if err != nil {
+			t.Fatalf("the change after the loss is not told: %v", err)
+		}
+		for _, m := range messages {
+			if m.Header.Type != unix.RTM_NEWADDR {
+				continue
+			}
+			if got, _ := netip.AddrFromSlice(attrs(m.Data, sizeIfAddr)[unix.IFA_ADDRESS]); got != late {
+				t.Fatalf("told after the loss: %s, want %s", got, late)
+			}
+			return
+		}
+	}
 }
 
 func TestNextHopNeighbourIsWatched(t *testing.T) {
