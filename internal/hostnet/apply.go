@@ -33,6 +33,8 @@ type effects interface {
 	// take removes an item, or sets a sysctl to its old value. What is gone, or
 	// somebody else's by now, is no error.
 	take(item desired.Item, old string) error
+	// settle ends a run of takes: it does what costs as much for one item as for all.
+	settle() error
 }
 
 // applier makes a host what the owners want. Each change is in the journal
@@ -248,7 +250,7 @@ func (a *applier) carryOut(owner string, ops []desired.Op) (failed []failure, er
 // step takes one step and returns the entries that it made void.
 func (a *applier) step(op desired.Op, fresh []entry) (void []entry, err error) {
 	if op.Verb == desired.Remove {
-		if err := a.fx.take(op.Item, op.Old); err != nil {
+		if err := errors.Join(a.fx.take(op.Item, op.Old), a.fx.settle()); err != nil {
 			return nil, err
 		}
 		return []entry{a.journal.entry(op.Item)}, nil

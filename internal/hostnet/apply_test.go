@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +47,8 @@ func (f *fakeHost) take(x desired.Item, old string) error {
 	}
 	return nil
 }
+
+func (f *fakeHost) settle() error { return nil }
 
 func (f *fakeHost) told() string {
 	s := strings.Join(f.log, ", ")
@@ -283,4 +286,37 @@ func fakeState(r *rand.Rand) (s desired.State) {
 		}
 	}
 	return s
+}
+
+// onceWritten fails a test in which the journal is written while items are taken back.
+type onceWritten struct {
+	*fakeHost
+	t    *testing.T
+	path string
+	file os.FileInfo // before
+}
+
+func (f onceWritten) take(x desired.Item, old string) error {
+	if now, err := os.Stat(f.path); err != nil || !os.SameFile(now, f.file) {
+		f.t.Errorf("the journal is written before %s is taken back (%v)", x, err)
+	}
+	return f.fakeHost.take(x, old)
+}
+
+// To write the journal durably takes as long as a thousand changes.
+func TestUndoWritesTheJournalOnce(t *testing.T) {
+	f, a := newFake(t)
+	mustSet(t, a, "a", desired.State{
+		Addresses: []desired.Address{fakeAddr}, Sysctls: []desired.Sysctl{fakeRA}, Routes: []desired.Route{fakeRoute},
+	})
+	file, err := os.Stat(a.journal.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.journal.undo(onceWritten{f, t, a.journal.path, file}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := loadJournal(a.journal.path); err != nil || len(left.entries) > 0 {
+		t.Errorf("left in the journal: %v (%v)", left, err)
+	}
 }

@@ -111,7 +111,7 @@ func (k *kernel) take(item desired.Item, old string) error {
 			err = k.setSysctl(name, x.Param, old)
 		}
 		if err == nil && x.Param == acceptRA && old != "2" {
-			err = k.forgetRouters(x.Link, name)
+			k.deaf = append(k.deaf, x.Link)
 		}
 		if errors.As(err, &netlink.LinkNotFoundError{}) || errors.Is(err, fs.ErrNotExist) {
 			return nil // it went with its link

@@ -89,28 +89,39 @@ func (t *table) serves(index int, r rules) bool {
 	return false
 }
 
-// forgetRouters removes the default routes that routers advertised on a link that
-// forwards. The kernel does the same when forwarding begins, and from now on it
+// settle removes the default routes that routers advertised on links that forward and do not
+// hear routers any more. The kernel does the same when forwarding begins, and from now on it
 // would not hear when such a router goes.
-func (k *kernel) forgetRouters(link int, name string) error {
-	if forwards, err := k.sysctl(name, "forwarding"); err != nil || forwards == "0" {
-		return err
+func (k *kernel) settle() error {
+	links := slices.DeleteFunc(k.deaf, func(l int) bool { return !k.forwards(l) })
+	k.deaf = nil
+	if len(links) == 0 {
+		return nil
 	}
-	filter := &netlink.Route{LinkIndex: link, Protocol: unix.RTPROT_RA, Table: unix.RT_TABLE_MAIN}
+	filter := &netlink.Route{Protocol: unix.RTPROT_RA, Table: unix.RT_TABLE_MAIN}
 	list, err := undisturbed(func() ([]netlink.Route, error) {
-		return k.links.RouteListFiltered(unix.AF_INET6, filter,
-			netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+		return k.links.RouteListFiltered(unix.AF_INET6, filter, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {
-		return fmt.Errorf("list routes of routers on %s: %w", name, err)
+		return fmt.Errorf("list routes of routers: %w", err)
 	}
 	for _, r := range list {
-		if bits, _ := r.Dst.Mask.Size(); bits != 0 {
+		if bits, _ := r.Dst.Mask.Size(); bits != 0 || !slices.Contains(links, r.LinkIndex) {
 			continue
 		}
 		if err := k.links.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("remove default route of a router on %s: %w", name, err)
+			return fmt.Errorf("remove default route of a router on link %d: %w", r.LinkIndex, err)
 		}
 	}
 	return nil
+}
+
+// forwards reports whether a link is there and forwards.
+func (k *kernel) forwards(link int) bool {
+	name, err := k.sysctlLink(desired.Sysctl{Link: link})
+	if err != nil {
+		return false
+	}
+	value, err := k.sysctl(name, "forwarding")
+	return err == nil && value != "0"
 }

@@ -33,6 +33,8 @@ type kernel struct {
 	sender   *rawio.Sender
 	// session is the prefix whose routes are watched; 0: none.
 	session roam.L64
+	// deaf are the links whose accept_ra was taken back, until settle.
+	deaf []int
 }
 
 func openKernel() (k *kernel, err error) {

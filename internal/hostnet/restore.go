@@ -42,7 +42,9 @@ func Restore(journalPath string) error {
 	return nil
 }
 
-// undo takes back every entry, in the order of desired.Undo.
+// undo takes back every entry, in the order of desired.Undo. The journal is written once, since
+// to write it durably takes some 20 ms, and there may be an entry for each of a thousand links:
+// whoever is killed before leaves all entries to a successor, who takes back again what has been.
 func (j *journal) undo(fx effects) error {
 	list := slices.Clone(j.entries)
 	items := make([]desired.Item, len(list))
@@ -50,15 +52,15 @@ func (j *journal) undo(fx effects) error {
 		items[i] = e.item
 	}
 	var failed []error
+	var done []entry
 	for _, i := range desired.Undo(items) {
 		if err := fx.take(list[i].item, list[i].old); err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		if err := j.edit(list[i:i+1], nil); err != nil {
-			failed = append(failed, err)
-		}
+		done = append(done, list[i])
 	}
+	failed = append(failed, fx.settle(), j.edit(done, nil))
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("restore the host: %w", err)
 	}
