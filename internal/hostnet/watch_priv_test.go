@@ -1,10 +1,8 @@
 package hostnet
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -416,82 +414,6 @@ func openTun(name string) (int, error) {
 		return -1, err
 	}
 	return fd, nil
-}
-
-// What the kernel could not deliver is read anew.
-func TestLostNotifications(t *testing.T) {
-	host, router := hostAndRouter(t)
-	router.Advertise("lan", advert(netA))
-	h := openIn(t, host, testConfig(t))
-	if err := h.watch.SetReceiveBufferSize(1, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	next(t, h, present(netA))
-	// More changes than the least buffer holds, while nobody is scheduled to read.
-	var script strings.Builder
-	for i := range 300 {
-		fmt.Fprintf(&script, "addr add 2001:db8:c:%x::1/64 dev upA nodad\n", i)
-	}
-	for i := range 299 {
-		fmt.Fprintf(&script, "addr del 2001:db8:c:%x::1/64 dev upA\n", i)
-	}
-	file := filepath.Join(t.TempDir(), "batch")
-	if err := os.WriteFile(file, []byte(script.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	host.Run("ip", "-batch", file)
-	last := roam.L64(0x2001_0db8_000c_0000) + 299
-	testutil.Eventually(t, soon, func() bool {
-		s := h.Snapshot().Locators
-		return len(s) == 2 && s[0].L64 == netA && s[1].L64 == last
-	}, "the two prefixes that are left")
-}
-
-// After a loss nothing old is left to read, and the next change is told.
-func TestDrain(t *testing.T) {
-	host, _ := hostAndRouter(t)
-	var s *subscription
-	var err error
-	host.Do(func() { s, err = listen() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err = s.SetReceiveBufferSize(16<<10, true); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 100 {
-		host.Run("ip", "addr", "add", fmt.Sprintf("2001:db8:c:%x::1/64", i), "dev", "upA", "nodad")
-	}
-	if _, _, err = s.Receive(); !errors.Is(err, unix.ENOBUFS) {
-		t.Fatalf("no loss: %v", err)
-	}
-	if err = s.drain(); err != nil {
-		t.Fatal(err)
-	}
-	late := netip.MustParseAddr("2001:db8:d::1")
-	host.Run("ip", "addr", "add", late.String()+"/64", "dev", "upA", "nodad")
-	if err = s.SetReceiveTimeout(&unix.Timeval{Sec: int64(soon / time.Second)}); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		messages, _, err := s.Receive()
-		if err != nil {
-			t.Fatalf("the change after the loss is not told: %v", err)
-		}
-		for _, m := range messages {
-			if m.Header.Type != unix.RTM_NEWADDR {
-				continue
-			}
-			if got, _ := netip.AddrFromSlice(attrs(m.Data, sizeIfAddr)[unix.IFA_ADDRESS]); got != late {
-				t.Fatalf("told after the loss: %s, want %s", got, late)
-			}
-			return
-		}
-	}
 }
 
 func TestNextHopNeighbourIsWatched(t *testing.T) {
