@@ -1,6 +1,10 @@
 package control
 
-import "roam"
+import (
+	"context"
+
+	"roam"
+)
 
 // BorderReport is what the role border reports: RoleReport.Report.
 type BorderReport struct {
@@ -16,8 +20,9 @@ type BorderSite struct {
 	Locator   roam.L64 `json:"locator"`
 	Link      string   `json:"link"` // "": none is configured
 	State     string   `json:"state"`
-	NextHop   string   `json:"next_hop"`   // "known": its hardware address is; "kernel": the kernel looks it up
-	TXPackets uint64   `json:"tx_packets"` // sent from it
+	DrainedBy string   `json:"drained_by,omitempty"` // where State is BorderDrained: DrainedByCommand or DrainedByConfig
+	NextHop   string   `json:"next_hop"`             // "known": its hardware address is; "kernel": the kernel looks it up
+	TXPackets uint64   `json:"tx_packets"`           // sent from it
 	TXBytes   uint64   `json:"tx_bytes"`
 	RXPackets uint64   `json:"rx_packets"` // received for it
 	RXBytes   uint64   `json:"rx_bytes"`
@@ -29,6 +34,25 @@ const (
 	BorderDown    = "down"
 	BorderDrained = "drained"
 )
+
+// By what a link is drained. One that both drain is drained by the configuration.
+const (
+	DrainedByCommand = "command"       // until undrained, or the next start
+	DrainedByConfig  = "configuration" // border.drained
+)
+
+// DrainRequest stops sending by a link to a provider, or uses it again.
+type DrainRequest struct {
+	Link    string `json:"link"`
+	Drained bool   `json:"drained"`
+}
+
+// NoBorder returns a Border that answers everything with err.
+func NoBorder(err error) Border { return noBorder{err} }
+
+type noBorder struct{ err error }
+
+func (n noBorder) SetDrained(context.Context, string, bool) error { return n.err }
 
 // BorderFlow is what two nodes exchange across a border.
 type BorderFlow struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +119,7 @@ func (r *Role) site(s sbr.Site, n plane.Share) control.BorderSite {
 		if u.NextHopValid && u.HasMAC {
 			out.NextHop = "known"
 		}
-		if slices.Contains(r.Config.Border.Drained, u.Name) {
+		if out.DrainedBy = r.drainedBy(r.Config, u.Name); out.DrainedBy != "" {
 			out.State = control.BorderDrained
 		}
 	}
