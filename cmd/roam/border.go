@@ -107,9 +107,9 @@ func (a *app) borderShow(ctx context.Context) error {
 		}
 		switch s.DrainedBy {
 		case control.DrainedByCommand:
-			fmt.Fprintf(a.Out, "%s is drained by command: `roam border undrain %s` ends it, as does a restart\n", s.Link, s.Link)
+			a.Fill("", fmt.Sprintf("%s is drained by command: `roam border undrain %[1]s` ends that, as does a restart", s.Link))
 		case control.DrainedByConfig:
-			fmt.Fprintf(a.Out, "%s is drained by border.drained of roam.conf\n", s.Link)
+			a.Fill("", s.Link+" is drained by border.drained of roam.conf")
 		}
 	}
 	for _, n := range r.Refused {

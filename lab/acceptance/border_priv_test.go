@@ -3,6 +3,7 @@ package acceptance
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -177,6 +178,9 @@ func TestBorder(t *testing.T) {
 	}
 	ping(t, s, "-c", "5", "-i", "0.1")
 	before := announced(t, s)
+	t.Run("a border that is well", func(t *testing.T) {
+		wantDiagnosis(t, s, "ok", "packets leave by wan0 and wan1; every line")
+	})
 	t.Run("halves both ways", func(t *testing.T) {
 		sent, lost := between(t, s, 1000, 6*time.Second, func() {})
 		tx, rx := shares(t, s, before)
@@ -224,6 +228,7 @@ func TestBorder(t *testing.T) {
 			return err == nil && len(r.Flows) == 1 && len(r.Flows[0].Announced) == 1 && r.Sites[0].State == "down"
 		}, "the outside node has acknowledged the locator that is left")
 		ping(t, s, "-c", "100", "-i", "0.01")
+		wantDiagnosis(t, s, "warning", "wan0 (2001:db8:a::/64) is down")
 	})
 	if _, err := capture.Stop(); err != nil {
 		t.Error(err)
@@ -312,6 +317,7 @@ func drainedByCommand(t *testing.T, s *site.Site) {
 		if out, err := reload(t, s, site.Policy(0, "vlb", 50, 50)); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+		wantDiagnosis(t, s, "note", "wan0 is drained by command")
 		before := arrivedAt(t, s.Provider[0], "site")
 		ping(t, s, "-c", "200", "-i", "0.002")
 		if n := arrivedAt(t, s.Provider[0], "site") - before; n > 20 { // neighbour discovery
@@ -328,6 +334,27 @@ func drainedByCommand(t *testing.T, s *site.Site) {
 	ping(t, s, "-c", "200", "-i", "0.002")
 	if n := arrivedAt(t, s.Provider[0], "site") - before; n < 80 {
 		t.Errorf("%d of 200 echo requests came over a link that is used again", n)
+	}
+}
+
+// wantDiagnosis wants one finding of roam doctor about the border, with that level and beginning.
+func wantDiagnosis(t *testing.T, s *site.Site, level, text string) {
+	t.Helper()
+	var r struct {
+		Findings []struct{ Level, About, Text, Do string }
+	}
+	out, _ := s.Border.Cmd(t.Context(), "doctor", "--json").Output() // its status is that of all findings
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var about []string
+	for _, f := range r.Findings {
+		if f.About == "border" && f.Level != "ok" || f.About == "border" && level == "ok" {
+			about = append(about, f.Level+": "+f.Text)
+		}
+	}
+	if len(about) != 1 || !strings.HasPrefix(about[0], level+": "+text) {
+		t.Errorf("roam doctor finds %q, want %s: %s", about, level, text)
 	}
 }
 
