@@ -10,6 +10,7 @@ import (
 
 	"roam"
 	"roam/sbr"
+	"roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
@@ -204,6 +205,49 @@ func TestFlowFlood(t *testing.T) {
 	r.run(r.objs.SbrUplinkIngress, fill(flood.outside, outsideNID, node(-1), 2))
 	if _, ok := r.Flow(sbr.FlowKey{Inside: node(-1), Outside: outsideNID}, r.table); !ok {
 		t.Error("a flow has gone, and another one finds no space")
+	}
+}
+
+// A node elsewhere that claims the NID of the outside node, before the first exchange or in the middle
+// of it, has neither its nonce nor its locator in the flow.
+func TestNonceFromElsewhere(t *testing.T) {
+	site, elsewhere := roam.ILV{L64: siteA, NID: insideNID}, roam.ILV{L64: 0x2001_0db8_0bad_0000, NID: outsideNID}
+	forged := ilnp.Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
+	claim := func(r *rig) { r.run(r.objs.SbrUplinkIngress, r.echo(elsewhere, site, forged, true, 1, 16)) }
+	request := func(r *rig) { r.run(r.objs.SbrInsideIngress, r.echo(mine, theirs, outward, true, 1, 16)) }
+	answer := func(r *rig) { r.run(r.objs.SbrUplinkIngress, r.echo(theirs, site, inward, false, 1, 16)) }
+	for name, events := range map[string][]func(*rig){
+		"before":            {claim, request, answer},
+		"between":           {request, claim, answer},
+		"all the time":      {claim, request, claim, answer, claim},
+		"an inside answer":  {answer, claim, request, answer},
+		"and from outside":  {claim, answer, claim, request, claim, answer},
+		"and nothing comes": {claim, request, claim, request},
+	} {
+		r := newRig(t)
+		for _, e := range events {
+			e(r)
+		}
+		f, ok := r.Flow(theKey, r.table)
+		if ok != (name != "and nothing comes") || ok && (f.Inward != inward || f.Outward != outward || f.Remote != remote) {
+			t.Errorf("%s: flow %v, to %v, the nonce of the outside node %v", name, ok, f.Remote, f.Inward == inward)
+		}
+	}
+}
+
+// A node whose nonce has got into a flow, by a forged source, does not draw the flow to its locator:
+// the border's updates bear the inside node's nonce.
+func TestRemoteIsInsidesChoice(t *testing.T) {
+	r := newRig(t)
+	r.confirm(siteA, siteB)
+	elsewhere := roam.ILV{L64: 0x2001_0db8_0bad_0000, NID: outsideNID}
+	r.run(r.objs.SbrUplinkIngress, r.echo(elsewhere, roam.ILV{L64: siteA, NID: insideNID}, inward, true, 1, 16))
+	if f, _ := r.Flow(theKey, r.table); f.Remote != remote {
+		t.Errorf("drawn to %v", f.Remote)
+	}
+	r.run(r.objs.SbrInsideIngress, r.echo(mine, elsewhere, outward, false, 1, 16))
+	if f, _ := r.Flow(theKey, r.table); f.Remote != elsewhere.L64 {
+		t.Errorf("the inside node sends to %v, the flow is to %v", elsewhere.L64, f.Remote)
 	}
 }
 
