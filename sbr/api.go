@@ -13,7 +13,7 @@ type FlowSeen struct {
 	FlowKey
 	Internal roam.L64    // of the inside node
 	Link     roam.LinkID // to it
-	Remote   roam.L64    // of the outside node, in its latest packet with a nonce
+	Remote   roam.L64    // of the outside node, where the inside node sent its latest nonce
 	Inward   ilnp.Nonce  // that packets from outside bear
 	Outward  ilnp.Nonce  // that packets from inside bear
 	Rule     Rule        // of its TCP and UDP checksums, as far as it is known

@@ -216,6 +216,28 @@ func TestUpdateFromOutside(t *testing.T) {
 	}
 }
 
+// The border's own updates bear the inside node's nonce, so they go where that node sends: to another
+// locator of the outside node only once it has acknowledged an update from there.
+func TestUpdatesFollowInsideNode(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB})
+	moved := roam.ILV{L64: 0x2001_0db8_00ee_0000, NID: outsideNID}
+	u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: moved.L64, Lifetime: 9}}}
+	wantTo := func(when string, l roam.L64, sites ...Site) {
+		t.Helper()
+		b.sent = nil
+		b.HandleSites(b.now, sites)
+		b.until(b.now.Add(coalesce))
+		if m, _ := b.take(sites[0].Link); m.Dst.L64 != l || m.Nonce != outward {
+			t.Errorf("%s: announced to %v, want %v", when, m.Dst.L64, l)
+		}
+	}
+	b.handle(false, moved, roam.ILV{L64: siteB, NID: insideNID}, inward, u)
+	wantTo("before an acknowledgement", remote, bothUp[0])
+	b.handle(true, mine, moved, outward, u.Ack())
+	wantTo("after one", moved.L64, bothUp[1])
+}
+
 // What must not pass is refused with a reason, and changes nothing.
 func TestRefused(t *testing.T) {
 	update := func(l roam.L64) ilnp.LocatorUpdate {

@@ -59,6 +59,9 @@ func (c *Core) updateOut(p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
 			c.remember(f, exchange{original: &original, outside: u})
 		}
 	}
+	if f != nil && u.Operation == ilnp.Acknowledgement {
+		f.Remote = m.Dst.L64 // the inside node has accepted an update from there
+	}
 	from := live[0]
 	if f != nil {
 		if i := slices.IndexFunc(live, func(l roam.L64) bool { return slices.Contains(f.announced, l) }); i >= 0 {
@@ -133,7 +136,6 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 			for _, e := range u.Locators[:min(len(u.Locators), MaxGroup)] {
 				f.remotes = append(f.remotes, e.L64)
 			}
-			f.Remote = m.Src.L64
 		}
 	}
 	c.forward(p, link, m.Src, roam.ILV{L64: to, NID: m.Dst.NID}, m, u)

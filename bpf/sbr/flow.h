@@ -25,7 +25,10 @@ static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_k
 	bpf_ringbuf_submit(h, 0);
 }
 
-/* Notes the nonce of a packet. A flow is confirmed once both nodes have sent one. */
+/* Notes the nonce of a packet. A flow is confirmed once both nodes have sent one, the outside node
+ * from the locator that the inside node sends to: anybody off the path could claim its NID
+ * elsewhere, and would have its nonce in the flow for good.
+ */
 __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 {
 	struct flow_key key;
@@ -41,9 +44,13 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 	if (x->rule)
 		now.rule = x->rule;
 	if (x->inward) {
+		if (now.outward.len && now.remote.v != x->ip.src.l64.v)
+			return 0;
 		now.inward = x->c.nonce;
 		now.remote = x->ip.src.l64;
 	} else {
+		if (now.remote.v != x->ip.dst.l64.v)
+			now.inward.len = 0;
 		now.outward = x->c.nonce;
 		now.internal = x->ip.src.l64;
 		now.remote = x->ip.dst.l64;
@@ -81,8 +88,8 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 		return f;
 	known = f && x->inward ? &f->inward : f ? &f->outward : 0;
 	if (known && same_nonce(known, &x->c.nonce)) {
-		if (x->inward)
-			f->remote = x->ip.src.l64;
+		if (!x->inward)
+			f->remote = x->ip.dst.l64;
 		if (!x->rule)
 			f->rule = x->rule = shown_rule(skb, x);
 		return f;

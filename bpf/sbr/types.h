@@ -81,7 +81,7 @@ enum checksum_rule {
 /* What two nodes have shown of their session. */
 struct flow {
 	union half internal; /* locator of the inside node */
-	union half remote;   /* locator of the outside node, in its latest packet with a nonce */
+	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
 	__u32 ifindex;       /* link to the inside node; 0: not seen yet */
 	__u32 seen;          /* when a packet passed last, in seconds of 2^30 ns */
 	struct nonce inward; /* of packets from outside; len 0: none yet */

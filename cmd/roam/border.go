@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,51 @@ func (a *app) borderCommand() *cobra.Command {
 		&cobra.Command{Use: "flows", Short: "Show the flows across the border", Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.borderFlows(cmd.Context()) }},
 	)
+	for _, v := range []struct {
+		verb, short string
+		drained     bool
+	}{
+		{"drain", "Stop sending by a provider's link; it still receives", true},
+		{"undrain", "Send by a drained link again", false},
+	} {
+		noun.AddCommand(&cobra.Command{
+			Use: v.verb + " LINK", Short: v.short, Args: cli.Exactly("LINK"), ValidArgsFunction: completeProviders(a),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.borderDrain(cmd.Context(), args[0], v.drained) },
+		})
+	}
 	return noun
+}
+
+func (a *app) borderDrain(ctx context.Context, link string, drained bool) error {
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error { return b.SetDrained(ctx, link, drained) })
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(control.DrainRequest{Link: link, Drained: drained})
+	}
+	word := "undrained"
+	if drained {
+		word = "drained"
+	}
+	fmt.Fprintf(a.Out, "%s %s\n", link, word)
+	return nil
+}
+
+// completeProviders completes the links to providers.
+func completeProviders(a *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		var r control.BorderReport
+		if a.JSON = false; len(args) == 0 { // the report itself is not wanted
+			_, _ = a.roleReport(cmd.Context(), "border", &r) // completion has nowhere to report a failure
+		}
+		for _, s := range r.Sites {
+			if s.Link != "" && !slices.Contains(names, s.Link) {
+				names = append(names, s.Link)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // borderReport asks the border; shown: as JSON, since that was wanted.
@@ -56,6 +101,17 @@ func (a *app) borderShow(ctx context.Context) error {
 	}
 	t.Print(a.Out)
 	fmt.Fprintf(a.Out, "%d flows\n", len(r.Flows))
+	for i, s := range r.Sites {
+		if slices.ContainsFunc(r.Sites[:i], func(o control.BorderSite) bool { return o.Link == s.Link }) {
+			continue // its line is there
+		}
+		switch s.DrainedBy {
+		case control.DrainedByCommand:
+			a.Fill("", fmt.Sprintf("%s is drained by command: `roam border undrain %[1]s` ends that, as does a restart", s.Link))
+		case control.DrainedByConfig:
+			a.Fill("", s.Link+" is drained by border.drained of roam.conf")
+		}
+	}
 	for _, n := range r.Refused {
 		fmt.Fprintf(a.Out, "%d messages refused: %s\n", n.Messages, n.Reason)
 	}

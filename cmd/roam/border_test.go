@@ -50,6 +50,9 @@ func TestBorderCommands(t *testing.T) {
 		"policy explain fd00:0:1::5 2001:db8:cc::1 tcp 5 6": {"ports 5 and 6"},
 		"border show --json":                                {`"tx_packets": 800`},
 		"policy explain fd00:0:1::5 2001:db8:cc::1 --json":  {`["`, "80.0 %"},
+		"border drain wan0":                                 {"wan0 drained"},
+		"border undrain wan0 --json":                        {`"drained": false`},
+		"border drain wan0 --json":                          {`"link": "wan0"`},
 	} {
 		status, out, errs := w.try(strings.Fields(line)...)
 		for _, part := range want {
@@ -65,6 +68,47 @@ func TestBorderCommands(t *testing.T) {
 		if status, out, _ := w.try(strings.Fields(line)...); status == cli.StatusOK {
 			t.Errorf("roam %s: %s", line, out)
 		}
+	}
+}
+
+// What a command or the configuration has drained is shown with what ends that, and a link that
+// does not exist with those that do.
+func TestBorderDrain(t *testing.T) {
+	w := borderWorld(t)
+	var r control.BorderReport
+	if err := json.Unmarshal(w.daemon.RoleList[0].Report, &r); err != nil {
+		t.Fatal(err)
+	}
+	for by, want := range map[string]string{
+		control.DrainedByCommand: "`roam border undrain wan1`", control.DrainedByConfig: "border.drained",
+	} {
+		r.Sites[1].State, r.Sites[1].DrainedBy = control.BorderDrained, by
+		report, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.daemon.RoleList[0].Report = report
+		for _, part := range []string{"2001:db8:b::  wan1  drained", want} {
+			if status, out, errs := w.try("border"); status != cli.StatusOK || !strings.Contains(out, part) {
+				t.Errorf("by %s: status %d, no %q in\n%s%s", by, status, part, out, errs)
+			}
+		}
+		if _, out, _ := w.try("border", "show", "--json"); !strings.Contains(out, `"drained_by": "`+by+`"`) {
+			t.Errorf("by %s: JSON is\n%s", by, out)
+		}
+	}
+	status, _, errs := w.try("border", "drain", "wan9")
+	if status != cli.StatusFailure || !strings.Contains(errs, `"wan9"`) || !strings.Contains(errs, "wan0, wan1") {
+		t.Errorf("a link that does not exist: status %d, %s", status, errs)
+	}
+	if _, out, _ := w.try("__complete", "border", "drain", ""); !strings.HasPrefix(out, "wan0\nwan1\n") {
+		t.Errorf("completed by %q", out)
+	}
+	if status, _, _ := w.try("border", "undrain"); status != cli.StatusUsage {
+		t.Errorf("undrain without a link: status %d", status)
+	}
+	if got := w.daemon.Instructions(); len(got) > 0 {
+		t.Errorf("the daemon was told %q", got)
 	}
 }
 

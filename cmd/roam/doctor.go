@@ -81,6 +81,7 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 			if f.Roles, err = b.Roles(ctx, 0); err != nil {
 				return err
 			}
+			f.BehindRoutes = doctor.BehindRoutes(ctx, a.host, f.Roles)
 		}
 		if !s.RunsHost() {
 			return nil

@@ -11,6 +11,7 @@ import (
 // other error is shown as an internal one.
 type Backend interface {
 	Host
+	Border
 	// Status tells who the host is and how the daemon fares.
 	Status(ctx context.Context) (Status, error)
 	// Counters lists every counter, zero or not, in a stable order.
@@ -66,4 +67,14 @@ type Host interface {
 	RenamePeer(ctx context.Context, q RenameRequest) (Peer, error)
 	// Export returns the line with which another host makes this one known.
 	Export(ctx context.Context) (string, error)
+}
+
+// Border is what the role of a site border router answers. Where the daemon has no such
+// role, or it does not run, every method fails with CodeUnavailable.
+type Border interface {
+	// SetDrained stops sending by a link to a provider, which still receives, or uses
+	// it again; until the next start. An unknown link is CodeNotFound, its hint lists
+	// the links. Draining the last link of an internal locator is CodeConflict, as is
+	// to use one again that border.drained lists.
+	SetDrained(ctx context.Context, link string, drained bool) error
 }

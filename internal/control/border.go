@@ -1,23 +1,61 @@
 package control
 
-import "roam"
+import (
+	"context"
+
+	"roam"
+)
 
 // BorderReport is what the role border reports: RoleReport.Report.
 type BorderReport struct {
-	Policy  string           `json:"policy"` // in its own syntax, a label a line
-	Inside  []string         `json:"inside"` // names of the links to the inside that are there
-	Sites   []BorderSite     `json:"sites"`
-	Flows   []BorderFlow     `json:"flows"`
-	Refused []BorderRefusals `json:"refused"`
+	Policy string   `json:"policy"` // in its own syntax, a label a line
+	Inside []string `json:"inside"` // names of the links to the inside that are there
+	// Internal are the locators of the site's own hosts in the policy, Idle those whose lines can
+	// never act.
+	Internal []roam.L64       `json:"internal"`
+	Idle     []BorderIdle     `json:"idle"`
+	Links    []BorderLink     `json:"links"` // those of the configuration, and those to the inside
+	Sites    []BorderSite     `json:"sites"`
+	Flows    []BorderFlow     `json:"flows"`
+	Refused  []BorderRefusals `json:"refused"`
+	// MaxFlows is how many flows there is space for, FlowsRefused how often there was none.
+	MaxFlows     int    `json:"max_flows"`
+	FlowsRefused uint64 `json:"flows_refused"`
 }
+
+// BorderIdle is a line of the policy that can never act, wholly or in part.
+type BorderIdle struct {
+	Locator roam.L64 `json:"locator"`
+	Why     string   `json:"why"`
+}
+
+// BorderLink is a link of the border.
+type BorderLink struct {
+	Name     string     `json:"name"`
+	Locators []roam.L64 `json:"locators"` // that its provider assigned; none: it leads to the inside
+	Exists   bool       `json:"exists"`
+	Up       bool       `json:"up"`     // with carrier
+	Routed   bool       `json:"routed"` // a default route leads over it
+	Router   string     `json:"router,omitempty"`
+	Hardware string     `json:"hardware,omitempty"` // whether the router's hardware address is known: HardwareKnown...
+	Programs bool       `json:"programs"`           // they are attached in both directions
+}
+
+// What is known of the hardware address of a router.
+const (
+	HardwareKnown   = "known"
+	HardwareUnknown = "unknown"
+	HardwareNone    = "none" // the link has no such addresses
+)
 
 // BorderSite is a locator that a provider assigned to the site.
 type BorderSite struct {
 	Locator   roam.L64 `json:"locator"`
 	Link      string   `json:"link"` // "": none is configured
 	State     string   `json:"state"`
-	NextHop   string   `json:"next_hop"`   // "known": its hardware address is; "kernel": the kernel looks it up
-	TXPackets uint64   `json:"tx_packets"` // sent from it
+	DrainedBy string   `json:"drained_by,omitempty"` // where State is BorderDrained: DrainedByCommand or DrainedByConfig
+	NextHop   string   `json:"next_hop"`             // "known": its hardware address is; "kernel": the kernel looks it up
+	TXPackets uint64   `json:"tx_packets"`           // sent from it
 	TXBytes   uint64   `json:"tx_bytes"`
 	RXPackets uint64   `json:"rx_packets"` // received for it
 	RXBytes   uint64   `json:"rx_bytes"`
@@ -29,6 +67,25 @@ const (
 	BorderDown    = "down"
 	BorderDrained = "drained"
 )
+
+// By what a link is drained. One that both drain is drained by the configuration.
+const (
+	DrainedByCommand = "command"       // until undrained, or the next start
+	DrainedByConfig  = "configuration" // border.drained
+)
+
+// DrainRequest stops sending by a link to a provider, or uses it again.
+type DrainRequest struct {
+	Link    string `json:"link"`
+	Drained bool   `json:"drained"`
+}
+
+// NoBorder returns a Border that answers everything with err.
+func NoBorder(err error) Border { return noBorder{err} }
+
+type noBorder struct{ err error }
+
+func (n noBorder) SetDrained(context.Context, string, bool) error { return n.err }
 
 // BorderFlow is what two nodes exchange across a border.
 type BorderFlow struct {

@@ -99,6 +99,11 @@ func (c *Client) SetLinkEnabled(ctx context.Context, link string, enabled bool) 
 	return c.call(ctx, http.MethodPut, "/v1/link", LinkRequest{Link: link, Enabled: enabled}, nil)
 }
 
+// SetDrained is Backend.SetDrained.
+func (c *Client) SetDrained(ctx context.Context, link string, drained bool) error {
+	return c.call(ctx, http.MethodPut, "/v1/border/link", DrainRequest{Link: link, Drained: drained}, nil)
+}
+
 // Peers is Backend.Peers.
 func (c *Client) Peers(ctx context.Context) (out []KnownPeer, err error) {
 	err = c.call(ctx, http.MethodGet, "/v1/peers", nil, &out)

@@ -85,10 +85,11 @@ func TestRoundTrip(t *testing.T) {
 	check("RemovePeer", control.Removed{NID: 2, Names: []string{"b.example"}, Written: []control.Place{}}, removed, err)
 	check("SetMode", nil, nil, c.SetMode(ctx, control.Duality))
 	check("SetLinkEnabled", nil, nil, c.SetLinkEnabled(ctx, "wlan0", false))
+	check("SetDrained", nil, nil, c.SetDrained(ctx, "wan0", true))
 	check("Shutdown", nil, nil, c.Shutdown(ctx, true))
 	want := []string{
 		"probe 0000:0000:0000:0007", "flows 0000:0000:0000:0007 443", "reload", "add a line as b replace force",
-		"rename b c replace force", "remove c", "mode duality", "disable wlan0", "shutdown and remove",
+		"rename b c replace force", "remove c", "mode duality", "disable wlan0", "drain wan0", "shutdown and remove",
 	}
 	check("instructions", want, f.Instructions(), nil)
 }

@@ -19,6 +19,7 @@
 //	GET  /v1/export    Exported
 //	PUT  /v1/mode      ModeRequest
 //	PUT  /v1/link      LinkRequest
+//	PUT  /v1/border/link DrainRequest
 //	POST /v1/peers     AddRequest      -> Peer
 //	POST /v1/probe     ProbeRequest    -> Probed
 //	POST /v1/reload                    -> Reloaded

@@ -82,6 +82,9 @@ func Handler(b Backend) http.Handler {
 	handle(mux, "PUT /v1/link", func(ctx context.Context, q LinkRequest) (any, error) {
 		return struct{}{}, b.SetLinkEnabled(ctx, q.Link, q.Enabled)
 	})
+	handle(mux, "PUT /v1/border/link", func(ctx context.Context, q DrainRequest) (any, error) {
+		return struct{}{}, b.SetDrained(ctx, q.Link, q.Drained)
+	})
 	handlePeers(mux, b)
 	mux.HandleFunc("GET /v1/roles", func(w http.ResponseWriter, r *http.Request) { roles(w, r, b) })
 	handle(mux, "POST /v1/probe", func(ctx context.Context, q ProbeRequest) (any, error) {

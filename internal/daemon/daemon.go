@@ -31,20 +31,21 @@ type Options struct {
 
 // Daemon is one running roamd.
 type Daemon struct {
-	control.Host // the role of that name, or what says why there is none
-	opts         Options
-	kinds        []role.Kind // that there are
-	load         func(file string) (config.Config, error)
-	started      time.Time
-	starts       uint64 // daemons since the run directory was made
-	lock         *os.File
-	roles        []*member    // those of the configuration, in the order of their start
-	metrics      *http.Server // nil: not served
-	hub          control.Hub
-	history      history
-	warnings     []string // of the daemon itself; written before requests are served
-	stop         context.CancelFunc
-	remove       atomic.Bool
+	control.Host   // the role of that name, or what says why there is none
+	control.Border // likewise
+	opts           Options
+	kinds          []role.Kind // that there are
+	load           func(file string) (config.Config, error)
+	started        time.Time
+	starts         uint64 // daemons since the run directory was made
+	lock           *os.File
+	roles          []*member    // those of the configuration, in the order of their start
+	metrics        *http.Server // nil: not served
+	hub            control.Hub
+	history        history
+	warnings       []string // of the daemon itself; written before requests are served
+	stop           context.CancelFunc
+	remove         atomic.Bool
 
 	wanted    atomic.Pointer[[]string] // the roles that the file lists; nil: those in force
 	reloading sync.Mutex               // held while cfg is compared and replaced

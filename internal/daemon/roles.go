@@ -40,7 +40,10 @@ var errEnded = errors.New("the role has ended by itself")
 // if none can start.
 func (d *Daemon) startRoles(ctx context.Context) error {
 	if !d.cfg.Has(config.RoleHost) {
-		d.Host = control.NoHost(d.absent())
+		d.Host = control.NoHost(d.absent("ILNP host", config.RoleHost))
+	}
+	if !d.cfg.Has(config.RoleBorder) {
+		d.Border = control.NoBorder(d.absent("site border", config.RoleBorder))
 	}
 	var errs []error
 	for _, k := range d.kinds {
@@ -58,6 +61,12 @@ func (d *Daemon) startRoles(ctx context.Context) error {
 			d.Host = host
 			if m.err != nil {
 				d.Host = control.NoHost(d.unavailable(m))
+			}
+		}
+		if border, ok := m.role.(control.Border); ok {
+			d.Border = border
+			if m.err != nil {
+				d.Border = control.NoBorder(d.unavailable(m))
 			}
 		}
 	}
@@ -141,10 +150,11 @@ func (d *Daemon) closeRole(m *member) {
 	}
 }
 
-// absent is the error of what only a host answers.
-func (d *Daemon) absent() error {
-	return control.Errorf(control.CodeUnavailable, "this daemon is no ILNP host").
-		WithHint("list %q in role.run (%s), then restart roamd", config.RoleHost, d.place())
+// absent is the error of what only a role answers that the daemon does not have; what says
+// what the daemon is not.
+func (d *Daemon) absent(what, name string) error {
+	return control.Errorf(control.CodeUnavailable, "this daemon is no %s", what).
+		WithHint("list %q in role.run (%s), then restart roamd", name, d.place())
 }
 
 // unavailable is the error of what a role answers that does not run.

@@ -167,6 +167,10 @@ func TestNoHost(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no ILNP host") || !strings.Contains(control.Hint(err), b.file+":3") {
 		t.Errorf("enable: %v; %s", err, control.Hint(err))
 	}
+	err = b.client.SetDrained(t.Context(), "wan0", true)
+	if err == nil || !strings.Contains(err.Error(), "no site border") || !strings.Contains(control.Hint(err), `"border"`) {
+		t.Errorf("drain: %v; %s", err, control.Hint(err))
+	}
 	if s := b.status(); len(s.Roles) != 1 || s.Roles[0].Name != second || s.State != "running" {
 		t.Errorf("status %+v", s)
 	}

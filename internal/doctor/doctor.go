@@ -9,8 +9,10 @@ package doctor
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
+	"roam"
 	"roam/internal/config"
 	"roam/internal/control"
 	"roam/naming"
@@ -37,23 +39,26 @@ type Finding struct {
 
 // Facts is the input of the judgement. The zero value of a field means unknown.
 type Facts struct {
-	Now         time.Time
-	Root        bool
-	Version     string // of the command
-	Config      config.Config
-	ConfigFile  string
-	ConfigFault string // why the file cannot be read; then Config holds the defaults
-	Daemon      *control.Status
-	DaemonError string // why Daemon is nil
-	Roles       []control.RoleReport
-	Locators    []control.Locator
-	Sessions    []control.Session
-	HostsFaults naming.Errors // skipped lines of the hosts file and of the added peers
-	Refused     int           // Parameter Problems that this host has sent; 0: none, or unknown
-	Kernel      string        // release, such as "6.1.0-18-amd64"
-	NoIPv6      bool          // switched off for all links
-	Links       []Link
-	LinksKnown  bool
+	Now          time.Time
+	Root         bool
+	Version      string // of the command
+	Config       config.Config
+	ConfigFile   string
+	ConfigFault  string // why the file cannot be read; then Config holds the defaults
+	Daemon       *control.Status
+	DaemonError  string // why Daemon is nil
+	Roles        []control.RoleReport
+	Locators     []control.Locator
+	Sessions     []control.Session
+	HostsFaults  naming.Errors // skipped lines of the hosts file and of the added peers
+	Refused      int           // Parameter Problems that this host has sent; 0: none, or unknown
+	Kernel       string        // release, such as "6.1.0-18-amd64"
+	NoIPv6       bool          // switched off for all links
+	NoForwarding bool          // of IPv6
+	Links        []Link
+	LinksKnown   bool
+	// BehindRoutes is what BehindRoutes returns; a locator without a route is missing.
+	BehindRoutes map[roam.L64]string
 	// SessionRoutes are the routes into the session prefix; nil: unknown.
 	SessionRoutes []SessionRoute
 	NFT           string // nft -j list ruleset
@@ -103,6 +108,7 @@ type PeerFacts struct {
 func Examine(f Facts) []Finding {
 	var e examination
 	lookDaemon(&e, f)
+	lookBorder(&e, f)
 	lookRoles(&e, f)
 	for _, look := range hostLooks(f) {
 		look(&e, f)
@@ -133,6 +139,13 @@ func (e *examination) add(l Level, about, do, format string, args ...any) {
 }
 
 func (e *examination) ok(about, format string, args ...any) { e.add(OK, about, "", format, args...) }
+
+// amiss reports whether a finding about a subject is a warning or a fault.
+func (e *examination) amiss(about string) bool {
+	return slices.ContainsFunc(e.findings, func(f Finding) bool {
+		return f.About == about && (f.Level == Warning || f.Level == Fault)
+	})
+}
 
 // clean reports whether all findings about a subject are good.
 func (e *examination) clean(about string) bool {

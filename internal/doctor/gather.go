@@ -47,6 +47,7 @@ func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 	f.RunDir.BPF = mounted(w.Read("/proc/self/mountinfo"), filepath.Join(cfg.Host.RunDir, "bpf"), "bpf")
 	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"),
 		w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
+	f.NoForwarding = strings.TrimSpace(w.Read("/proc/sys/net/ipv6/conf/all/forwarding")) == "0"
 	f.LinksKnown = len(f.Links) > 0
 	f.SessionRoutes = sessionRoutes(w.Output(ctx, "ip", "-j", "-6", "route", "show", "table", "all", "root",
 		cfg.SessionNet().String()))

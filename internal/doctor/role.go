@@ -31,13 +31,15 @@ func lookRoles(e *examination, f Facts) {
 		switch {
 		case r.State == control.RoleFailed:
 			e.add(Fault, about, r.Do, "the role does not run: %s", r.Error)
+		case r.Error != "" && r.Name == config.RoleBorder && e.amiss("border"):
+			// lookBorder has it, in more detail
 		case r.Error != "":
 			e.add(Warning, about, r.Do, "the role runs, but: %s", r.Error)
 		}
 		for _, x := range r.Findings {
 			e.add(levelOf(x.Level), about, x.Do, "%s", x.Text)
 		}
-		if r.Name != config.RoleHost && len(r.Findings) == 0 && e.clean(about) {
+		if r.Name != config.RoleHost && len(r.Findings) == 0 && r.Error == "" && e.clean(about) {
 			facts := make([]string, len(r.Facts))
 			for i, x := range r.Facts {
 				facts[i] = x.Name + " " + x.Value

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"roam/internal/testutil"
 	"roam/lab/node"
 	"roam/lab/site"
+	"roam/lab/topo"
 	"roam/lab/workload"
 	"roam/lab/workload/udpflow"
 )
@@ -176,6 +178,9 @@ func TestBorder(t *testing.T) {
 	}
 	ping(t, s, "-c", "5", "-i", "0.1")
 	before := announced(t, s)
+	t.Run("a border that is well", func(t *testing.T) {
+		wantDiagnosis(t, s, "ok", "packets leave by wan0 and wan1; every line")
+	})
 	t.Run("halves both ways", func(t *testing.T) {
 		sent, lost := between(t, s, 1000, 6*time.Second, func() {})
 		tx, rx := shares(t, s, before)
@@ -199,6 +204,7 @@ func TestBorder(t *testing.T) {
 		wantShare(t, "sent", tx, 0.8, 2000)
 	})
 	t.Run("a drained link carries nothing more", func(t *testing.T) { drained(t, s) })
+	t.Run("a command drains", func(t *testing.T) { drainedByCommand(t, s) })
 	t.Run("TCP both ways", func(t *testing.T) { siteTCP(t, s) })
 	t.Run("killed and started again", func(t *testing.T) {
 		sent, lost := between(t, s, 500, 4*time.Second, func() {
@@ -222,6 +228,7 @@ func TestBorder(t *testing.T) {
 			return err == nil && len(r.Flows) == 1 && len(r.Flows[0].Announced) == 1 && r.Sites[0].State == "down"
 		}, "the outside node has acknowledged the locator that is left")
 		ping(t, s, "-c", "100", "-i", "0.01")
+		wantDiagnosis(t, s, "warning", "wan0 (2001:db8:a::/64) is down")
 	})
 	if _, err := capture.Stop(); err != nil {
 		t.Error(err)
@@ -272,6 +279,93 @@ func drained(t *testing.T, s *site.Site) {
 			t.Errorf("%q: sent %v", more, tx)
 		}
 	}
+}
+
+// drainedByCommand drains a link at run time under traffic, and judges at the provider's end of
+// it: nothing leaves by the link any more, also after a reload, and nothing is lost.
+func drainedByCommand(t *testing.T, s *site.Site) {
+	border := func(args ...string) (string, error) {
+		out, err := s.Border.Cmd(t.Context(), append([]string{"border"}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	must := func(args ...string) func() {
+		return func() {
+			if out, err := border(args...); err != nil {
+				t.Fatalf("%v: %v\n%s", args, err, out)
+			}
+		}
+	}
+	known := func(locators int) (r site.BorderReport) {
+		t.Helper()
+		testutil.Eventually(t, patience, func() bool {
+			var err error
+			r, err = site.Report(t.Context(), s.Border)
+			return err == nil && len(r.Flows) == 1 && len(r.Flows[0].Announced) == locators
+		}, "the outside node has acknowledged the locators that are left")
+		return r
+	}
+	for _, verb := range []string{"drain", "undrain"} {
+		if sent, lost := between(t, s, 500, 2*time.Second, must(verb, "wan0")); lost > 0 || sent < 500 {
+			t.Errorf("%s: %d of %d datagrams lost", verb, lost, sent)
+		}
+		if verb == "undrain" {
+			break
+		}
+		if r := known(1); r.Sites[0].State != "drained" {
+			t.Errorf("shown as %+v", r.Sites[0])
+		}
+		if out, err := reload(t, s, site.Policy(0, "vlb", 50, 50)); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		wantDiagnosis(t, s, "note", "wan0 is drained by command")
+		before := arrivedAt(t, s.Provider[0], "site")
+		ping(t, s, "-c", "200", "-i", "0.002")
+		if n := arrivedAt(t, s.Provider[0], "site") - before; n > 20 { // neighbour discovery
+			t.Errorf("%d packets came over a drained link while 200 echo requests were sent", n)
+		}
+		for link, want := range map[string]string{"wan1": "no other link is left", "wan7": "wan0, wan1"} {
+			if out, err := border("drain", link); err == nil || !strings.Contains(out, want) {
+				t.Errorf("drain %s: %v\n%s", link, err, out)
+			}
+		}
+	}
+	known(2)
+	before := arrivedAt(t, s.Provider[0], "site")
+	ping(t, s, "-c", "200", "-i", "0.002")
+	if n := arrivedAt(t, s.Provider[0], "site") - before; n < 80 {
+		t.Errorf("%d of 200 echo requests came over a link that is used again", n)
+	}
+}
+
+// wantDiagnosis wants one finding of roam doctor about the border, with that level and beginning.
+func wantDiagnosis(t *testing.T, s *site.Site, level, text string) {
+	t.Helper()
+	var r struct {
+		Findings []struct{ Level, About, Text, Do string }
+	}
+	out, _ := s.Border.Cmd(t.Context(), "doctor", "--json").Output() // its status is that of all findings
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var about []string
+	for _, f := range r.Findings {
+		if f.About == "border" && f.Level != "ok" || f.About == "border" && level == "ok" {
+			about = append(about, f.Level+": "+f.Text)
+		}
+	}
+	if len(about) != 1 || !strings.HasPrefix(about[0], level+": "+text) {
+		t.Errorf("roam doctor finds %q, want %s: %s", about, level, text)
+	}
+}
+
+// arrivedAt returns how many packets an interface has received.
+func arrivedAt(t *testing.T, h *topo.Host, ifname string) uint64 {
+	t.Helper()
+	n, err := h.Stats(ifname)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.RxPackets
 }
 
 // noInternal wants Locator Updates in a capture that list a site's locators, and no internal one.

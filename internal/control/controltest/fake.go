@@ -131,6 +131,15 @@ func (f *Fake) SetLinkEnabled(_ context.Context, link string, enabled bool) erro
 	return control.Errorf(control.CodeNotFound, "no uplink %q", link).WithHint("the links are wlan0, wwan0")
 }
 
+// SetDrained notes "drain LINK" or "undrain LINK"; wan9 is refused as the daemon does.
+func (f *Fake) SetDrained(_ context.Context, link string, drained bool) error {
+	if link == "wan9" {
+		return control.Errorf(control.CodeNotFound, "no link to a provider is called %q", link).
+			WithHint("border.links has: wan0, wan1")
+	}
+	return f.note(map[bool]string{true: "drain ", false: "undrain "}[drained] + link)
+}
+
 // Peers returns PeerList.
 func (f *Fake) Peers(context.Context) ([]control.KnownPeer, error) { return f.PeerList, f.Err }
 

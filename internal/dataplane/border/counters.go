@@ -27,6 +27,15 @@ var counterTable = [bpfCounterCOUNTERS]dataplane.Label{
 	bpfCounterDROP_KERNEL_HELPER: {"drop_kernel_helper", "the kernel refused to change a packet"},
 }
 
+// FlowsRefused returns for how many flows there was no space.
+func (p *Plane) FlowsRefused() (n uint64, err error) {
+	list, err := p.Counters()
+	if err == nil {
+		n = list[bpfCounterFLOW_TABLE_FULL].Value
+	}
+	return n, err
+}
+
 // Counters reads all counters, in the order of enum counter.
 func (p *Plane) Counters() ([]dataplane.Counter, error) {
 	return dataplane.ReadCounters(p.objs.Counters, counterTable[:])

@@ -110,28 +110,6 @@ func TestFallback(t *testing.T) {
 	want("no longer own", r.objs.SbrUplinkIngress, in, shot, false)
 }
 
-// A flood of nonces from either side leaves the flows that there are as they are.
-func TestFlood(t *testing.T) {
-	r := newRig(t)
-	r.confirm(siteA, siteB)
-	before, _ := r.Flow(theKey, r.table)
-	for i := range 40000 {
-		node := roam.ILV{L64: remote, NID: outsideNID + 1 + roam.NID(i)}
-		if i%2 == 0 {
-			r.run(r.objs.SbrUplinkIngress, r.echo(node, roam.ILV{L64: siteA, NID: insideNID}, inward, true, 1, 0))
-		} else {
-			r.run(r.objs.SbrInsideIngress, r.echo(mine, node, outward, true, 1, 0))
-		}
-	}
-	flows, err := r.Flows(r.table)
-	if err != nil || len(flows) != 1 {
-		t.Errorf("%d flows after a flood, %v", len(flows), err)
-	}
-	if after, ok := r.Flow(theKey, r.table); !ok || after.Inward != before.Inward || len(after.Announced) != 2 {
-		t.Errorf("%+v becomes %+v", before, after)
-	}
-}
-
 // Without a link that is up nothing leaves, and a policy that is withdrawn leaves packets as
 // they are.
 func TestWithoutLink(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"roam"
@@ -50,6 +49,7 @@ type Role struct {
 	states   <-chan []hostnet.Uplink
 	events   <-chan plane.Event
 	attached map[roam.LinkID]kind // links with programs
+	drained  map[string]bool      // names of links that a command has drained
 	refused  [sbr.Refusals]uint64
 }
 
@@ -83,7 +83,7 @@ func (r *Role) Start(ctx context.Context) error {
 	if r.events, err = r.plane.Follow(); err != nil {
 		return err
 	}
-	r.attached = make(map[roam.LinkID]kind)
+	r.attached, r.drained = make(map[roam.LinkID]kind), make(map[string]bool)
 	if err := r.adopt(); err != nil {
 		return err
 	}
@@ -147,9 +147,8 @@ func (r *Role) Reload(ctx context.Context, next config.Config) error {
 	}
 	return r.loop.Do(ctx, func(now time.Time) {
 		changed := next.Border.Policy != r.Config.Border.Policy
-		r.Config = next
 		r.Warn("write the settings", r.plane.Configure(r.settings(next), now.Add(renewal)))
-		r.core.HandleSites(now, r.sites(next))
+		r.reconfigure(now, next)
 		if changed {
 			r.core.HandlePolicy(now, policy)
 		}
@@ -193,21 +192,6 @@ func (r *Role) known(now time.Time) {
 	for _, f := range flows {
 		r.core.HandleFlow(now, f.FlowSeen, f.Announced)
 	}
-}
-
-// sites returns the state of each configured site locator.
-func (r *Role) sites(cfg config.Config) []sbr.Site {
-	list := make([]sbr.Site, 0, len(cfg.Border.Links))
-	for _, l := range cfg.Border.Links {
-		s := sbr.Site{L64: l.L64}
-		for _, u := range r.links {
-			if u.Name == l.Name {
-				s.Link, s.Up = u.Link, u.Up && u.Routed && !slices.Contains(cfg.Border.Drained, u.Name)
-			}
-		}
-		list = append(list, s)
-	}
-	return list
 }
 
 // kindOf says where a link leads.

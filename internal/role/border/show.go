@@ -76,12 +76,21 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 	table := r.core.Table()
 	out = control.BorderReport{
 		Policy: string(r.core.Policy().AppendTo(nil)), Inside: []string{}, Sites: []control.BorderSite{},
-		Flows: []control.BorderFlow{}, Refused: []control.BorderRefusals{},
+		Flows: []control.BorderFlow{}, Refused: []control.BorderRefusals{}, MaxFlows: sbr.MaxFlows,
 	}
 	for _, u := range r.links {
 		if r.kindOf(u) == inside {
 			out.Inside = append(out.Inside, u.Name)
 		}
+	}
+	attached, err := r.plane.Attached()
+	if err != nil {
+		return out, err
+	}
+	out.Links = r.reportLinks(attached)
+	out.Internal, out.Idle = r.reportPolicy()
+	if out.FlowsRefused, err = r.plane.FlowsRefused(); err != nil {
+		return out, err
 	}
 	shares, err := r.plane.Shares(table)
 	if err != nil {
@@ -107,6 +116,58 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 	return out, err
 }
 
+// reportPolicy lists the internal locators of the policy, and its lines that can never act.
+func (r *Role) reportPolicy() (internal []roam.L64, idle []control.BorderIdle) {
+	internal, idle = []roam.L64{}, []control.BorderIdle{}
+	for _, e := range r.core.Policy().Entries() {
+		if e.Internal() {
+			internal = append(internal, e.L64)
+		}
+	}
+	linked := make([]roam.L64, len(r.Config.Border.Links))
+	for i, l := range r.Config.Border.Links {
+		linked[i] = l.L64
+	}
+	for _, i := range r.core.Policy().Idle(linked) {
+		idle = append(idle, control.BorderIdle{Locator: i.L64, Why: i.Why})
+	}
+	return internal, idle
+}
+
+// reportLinks lists the links of border.links, whether they exist or not, and those to the inside.
+// attached are those with programs.
+func (r *Role) reportLinks(attached []roam.LinkID) []control.BorderLink {
+	list := []control.BorderLink{}
+	for _, l := range r.Config.Border.Links {
+		if !slices.ContainsFunc(list, func(o control.BorderLink) bool { return o.Name == l.Name }) {
+			list = append(list, control.BorderLink{Name: l.Name, Locators: r.Config.Border.Locators(l.Name)})
+		}
+	}
+	for _, u := range r.links {
+		i := slices.IndexFunc(list, func(o control.BorderLink) bool { return o.Name == u.Name })
+		if i < 0 && r.kindOf(u) != inside {
+			continue
+		}
+		if i < 0 {
+			i, list = len(list), append(list, control.BorderLink{Name: u.Name, Locators: []roam.L64{}})
+		}
+		l := &list[i]
+		l.Exists, l.Up, l.Routed, l.Programs = true, u.Up, u.Routed, slices.Contains(attached, u.Link)
+		if u.NextHop.IsValid() {
+			l.Router = u.NextHop.String()
+		}
+		switch {
+		case !u.HasMAC:
+			l.Hardware = control.HardwareNone
+		case u.NextHopValid:
+			l.Hardware = control.HardwareKnown
+		default:
+			l.Hardware = control.HardwareUnknown
+		}
+	}
+	return list
+}
+
 func (r *Role) site(s sbr.Site, n plane.Share) control.BorderSite {
 	out := control.BorderSite{
 		Locator: s.L64, State: control.BorderDown, NextHop: "kernel",
@@ -120,7 +181,7 @@ func (r *Role) site(s sbr.Site, n plane.Share) control.BorderSite {
 		if u.NextHopValid && u.HasMAC {
 			out.NextHop = "known"
 		}
-		if slices.Contains(r.Config.Border.Drained, u.Name) {
+		if out.DrainedBy = r.drainedBy(r.Config, u.Name); out.DrainedBy != "" {
 			out.State = control.BorderDrained
 		}
 	}
