@@ -36,7 +36,7 @@ func (a *app) run(args []string) int { return a.Run(a.root(), args, interrupted)
 func (a *app) root() *cobra.Command {
 	root := a.Root(&cobra.Command{
 		Use:   "roam-lab",
-		Short: "Experiments in network namespaces of this machine",
+		Short: "Run experiments with Roam in network namespaces of this machine",
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("%q needs a verb: list, show, run, interop, compare, report, export or link", cmd.CommandPath())

@@ -15,10 +15,10 @@ import (
 
 func (a *app) borderCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, _ []string) error { return a.borderShow(cmd.Context()) }
-	noun := &cobra.Command{Use: "border", Short: "Locators and flows of a site border (role border)",
+	noun := &cobra.Command{Use: "border", Short: "Show the locators and flows of a site border (role border)",
 		Args: cli.NoArgs, RunE: show}
 	noun.AddCommand(
-		&cobra.Command{Use: "show", Short: "Show the site's locators and what passed them", Args: cli.NoArgs, RunE: show},
+		&cobra.Command{Use: "show", Short: "Show the site's locators and their traffic", Args: cli.NoArgs, RunE: show},
 		&cobra.Command{Use: "flows", Short: "Show the flows across the border", Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.borderFlows(cmd.Context()) }},
 	)

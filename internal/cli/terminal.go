@@ -57,7 +57,9 @@ func (t *Terminal) Root(root *cobra.Command, version string) *cobra.Command {
 	root.SetOut(t.Out)
 	root.SetErr(t.Err)
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", usual)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
+	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", wrapped, "[command]", "VERB", "Available Commands:", "Verbs:",
+		"Global Flags:", "Flags of every verb:", "for more information about a command", "for more about a verb",
+	).Replace(root.UsageTemplate()))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	root.PersistentFlags().BoolVar(&t.JSON, "json", false, "print JSON (see "+t.Program+"(8))")
 	root.PersistentFlags().BoolVar(&t.Wide, "wide", false, "print every column, in lines as long as they get")
