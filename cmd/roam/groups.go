@@ -25,18 +25,6 @@ var groups = []struct {
 
 // grouped sorts the verbs into their groups, in the order of the groups.
 func grouped(root *cobra.Command) {
-	cobra.EnableCommandSorting = false // its order is the alphabet's
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "help":
-			c.Short, c.Long = "Print a summary of a verb", "Print a summary of a verb. The manual is roam(8)."
-		case "completion":
-			c.Short = "Print a completion script for a shell"
-			c.Long = "Print a script that completes verbs, links, peers and kinds of events."
-		}
-	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, name := range g.verbs {

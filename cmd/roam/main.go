@@ -64,6 +64,7 @@ func (a *app) root() *cobra.Command {
 		a.doctorCommand(), a.explainCommand(), a.reportCommand(),
 		a.observerCommand(), a.borderCommand(), a.policyCommand(), a.labCommand(), a.versionCommand(), a.statusCommand(),
 	)
+	a.Ordered(root)
 	grouped(root)
 	return root
 }

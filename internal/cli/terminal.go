@@ -66,6 +66,24 @@ func (t *Terminal) Root(root *cobra.Command, version string) *cobra.Command {
 	return root
 }
 
+// Ordered ends the making of a program's tree: help lists verbs in the order in which they were
+// added, and the library's own verbs last, with texts in the form of all others.
+func (t *Terminal) Ordered(root *cobra.Command) {
+	cobra.EnableCommandSorting = false // sorts by the alphabet
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Use, c.Short = "help [VERB]", "Print a summary of a verb"
+			c.Long = c.Short + "; the manual is " + t.Program + "(8)"
+		case "completion":
+			c.Short = "Print a completion script for a shell"
+			c.Long = "Print a script that completes verbs and their arguments on a shell's command line"
+		}
+	}
+}
+
 // Run carries out one command line and returns the exit status. judge gives the
 // status and the hint of a failure that is none of this package; nil stands for
 // StatusFailure and no hint.
