@@ -26,7 +26,7 @@ func (a *app) listCommand() *cobra.Command {
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show an experiment: topology, parameters, presets, claims",
+		Use: "show NAME", Short: "Show the topology, parameters, presets and claims of an experiment",
 		Args: cli.Exactly("NAME"), ValidArgsFunction: experimentNames,
 		RunE: func(_ *cobra.Command, args []string) error {
 			e, err := runner.Show(args[0])
@@ -58,13 +58,13 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&opt.Preset, "preset", "standard", "`NAME` of the preset: quick, standard or paper")
-	f.IntVar(&opt.Runs, "runs", 1, "`N` repetitions")
-	f.Uint64Var(&opt.Seed, "seed", 1, "`S` is the seed of the first run")
-	f.StringArrayVar(&opt.Set, "set", nil, "`KEY=VALUE` sets a parameter; may be repeated")
-	f.StringVar(&opt.Engine, "engine", "netns", "`NAME` of what carries it out: netns, sim or vm, where the experiment can")
+	f.StringVar(&opt.Preset, "preset", "standard", "use the preset `NAME`: quick, standard or paper")
+	f.IntVar(&opt.Runs, "runs", 1, "run it `N` times")
+	f.Uint64Var(&opt.Seed, "seed", 1, "seed the first run with `S`")
+	f.StringArrayVar(&opt.Set, "set", nil, "set a parameter, `KEY=VALUE`; may be repeated")
+	f.StringVar(&opt.Engine, "engine", "netns", "use the engine `NAME`: netns, sim or vm, if the experiment supports it")
 	f.StringVar(&opt.Pcap, "pcap", "", "keep captures in `DIR`")
-	f.BoolVar(&opt.Resume, "resume", false, "go on with the same command that was interrupted; finished parts are not measured again")
+	f.BoolVar(&opt.Resume, "resume", false, "continue the same command after an interruption, without its finished parts")
 	f.StringVar(&opt.JSON, "json", "", "write the result to `FILE`")
 	f.StringVar(&opt.Report, "report", "", "write the HTML report to `FILE`")
 	return cmd

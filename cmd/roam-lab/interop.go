@@ -30,7 +30,7 @@ func (a *app) interopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "interop TARGET",
 		Short: "Test Roam against another ILNPv6 stack",
-		Long: "Runs set-up, moves, duality and reboots against TARGET and prints a table.\n" +
+		Long: "Run set-up, moves, duality and reboots against TARGET, and print a table.\n" +
 			"TARGET is a scripted stack:\n  " + strings.Join(interop.ProfileNames(), ", ") + ";\n" +
 			"or, with --link, --nid and --l64, a name for a host on a link of this machine.",
 		Args: cli.Exactly("TARGET"), ValidArgsFunction: profileNames,
@@ -48,15 +48,15 @@ func (a *app) interopCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&opt.Cases, "case", nil, "run the case `NAME` only; may be repeated")
-	f.StringVar(&opt.Hosts, "options", "", "`OPTIONS` of the target's line in the hosts file, such as \"checksum=rfc6741 nonce=always\"")
+	f.StringVar(&opt.Hosts, "options", "", "put `OPTIONS` into the target's line in the hosts file, such as \"checksum=rfc6741 nonce=always\"")
 	f.StringVar(&opt.JSON, "json", "", "write the result to `FILE`")
 	f.StringVar(&opt.Report, "report", "", "write the HTML report to `FILE`")
 	f.StringVar(&opt.Logs, "logs", "", "keep the daemon's log of each case in `DIR`")
-	f.StringVar(&host.link, "link", "", "`DEVICE` of this machine by which the target is reached")
-	f.StringVar(&host.nid, "nid", "", "`NID` of the target")
-	f.StringSliceVar(&host.l64, "l64", nil, "`L64` of the target: its network, and, after a comma, one that it can move to")
-	f.Uint16Var(&host.port, "port", 7, "`PORT` of the target's echo services, TCP and UDP")
-	f.StringVar(&host.agent, "agent", "", "`COMMAND` that makes the target do what a case asks of it")
+	f.StringVar(&host.link, "link", "", "reach the target by `DEVICE` of this machine")
+	f.StringVar(&host.nid, "nid", "", "use `NID` as the target's identifier")
+	f.StringSliceVar(&host.l64, "l64", nil, "use `L64` as the target's network; after a comma, one that it can move to")
+	f.Uint16Var(&host.port, "port", 7, "use `PORT` for the target's echo services, TCP and UDP")
+	f.StringVar(&host.agent, "agent", "", "run `COMMAND` to make the target act as a case requires")
 	return cmd
 }
 

@@ -22,8 +22,8 @@ func (a *app) linkCommand() *cobra.Command {
 	var at []string
 	cmd := &cobra.Command{
 		Use:   "link NETNS/DEVICE NETNS/DEVICE [KEY=VALUE]...",
-		Short: "Emulate a link between two namespaces until interrupted",
-		Long: "Makes a device in each of two network namespaces and carries frames between them\n" +
+		Short: "Emulate a link between two namespaces, until interrupted",
+		Long: "Make a device in each of two network namespaces and carry frames between them\n" +
 			"with the properties given, until SIGINT or SIGTERM; both devices go with it.\n" +
 			"Keys: delay, jitter, loss, duplicate, rate, queue, reorder, control-first, cut,\n" +
 			"seed; ab: or ba: before a key means one direction. A line of settings on\n" +
@@ -39,7 +39,7 @@ func (a *app) linkCommand() *cobra.Command {
 			return a.link(cmd.Context(), args, at, os.Stdin)
 		},
 	}
-	cmd.Flags().StringArrayVar(&at, "at", nil, "`CHANGE` made by itself: a time since the start, and settings, up or down (5s down); may be repeated")
+	cmd.Flags().StringArrayVar(&at, "at", nil, "make a `CHANGE` by itself: a time since the start, and settings, up or down (5s down); may be repeated")
 	return cmd
 }
 

@@ -36,8 +36,11 @@ func (a *app) run(args []string) int { return a.Run(a.root(), args, interrupted)
 func (a *app) root() *cobra.Command {
 	root := a.Root(&cobra.Command{
 		Use:   "roam-lab",
-		Short: "Experiments in network namespaces of this machine",
-		Args:  cli.NoArgs,
+		Short: "Run experiments with Roam in network namespaces of this machine",
+		Long: "Run experiments with Roam in network namespaces of this machine, and judge them.\n\n" +
+			"To begin, `roam-lab list`, `roam-lab show quickstart`, then, as root,\n" +
+			"`roam-lab run quickstart --preset quick`. The manual is roam-lab(8).",
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("%q needs a verb: list, show, run, interop, compare, report, export or link", cmd.CommandPath())
 		},
@@ -46,5 +49,6 @@ func (a *app) root() *cobra.Command {
 		a.listCommand(), a.showCommand(), a.runCommand(), a.interopCommand(),
 		a.compareCommand(), a.reportCommand(), a.exportCommand(), a.linkCommand(),
 	)
+	a.Ordered(root)
 	return root
 }

@@ -114,7 +114,7 @@ func figureCell(v *float64, sign string) cli.Cell {
 
 func (a *app) reportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "report DIR", Short: "Draw the reports of a directory's results and an overview", Args: cli.Exactly("DIR"),
+		Use: "report DIR", Short: "Draw a report of each result in DIR, and an overview", Args: cli.Exactly("DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, err := report.Overview(args[0])
 			if err != nil {

@@ -16,10 +16,10 @@ import (
 
 func (a *app) borderCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, _ []string) error { return a.borderShow(cmd.Context()) }
-	noun := &cobra.Command{Use: "border", Short: "Locators and flows of a site border (role border)",
+	noun := &cobra.Command{Use: "border", Short: "Show the locators and flows of a site border (role border)",
 		Args: cli.NoArgs, RunE: show}
 	noun.AddCommand(
-		&cobra.Command{Use: "show", Short: "Show the site's locators and what passed them", Args: cli.NoArgs, RunE: show},
+		&cobra.Command{Use: "show", Short: "Show the site's locators and their traffic", Args: cli.NoArgs, RunE: show},
 		&cobra.Command{Use: "flows", Short: "Show the flows across the border", Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.borderFlows(cmd.Context()) }},
 	)
@@ -28,7 +28,7 @@ func (a *app) borderCommand() *cobra.Command {
 		drained     bool
 	}{
 		{"drain", "Stop sending by a provider's link; it still receives", true},
-		{"undrain", "Send by a drained link again", false},
+		{"undrain", "Use a drained link again", false},
 	} {
 		noun.AddCommand(&cobra.Command{
 			Use: v.verb + " LINK", Short: v.short, Args: cli.Exactly("LINK"), ValidArgsFunction: completeProviders(a),

@@ -17,22 +17,22 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	noun := &cobra.Command{
-		Use: "config", Short: "The configuration file", Args: cli.NoArgs,
+		Use: "config", Short: "Check, show or reload the configuration", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("%q needs a verb: check, reload or show", cmd.CommandPath())
 		},
 	}
 	noun.AddCommand(
 		&cobra.Command{
-			Use: "check [FILE]", Short: "Read the file and name every fault; needs no daemon", Args: cli.AtMost(1),
+			Use: "check [FILE]", Short: "Check FILE, or roam.conf, and name every fault; needs no daemon", Args: cli.AtMost(1),
 			RunE: func(_ *cobra.Command, args []string) error { return a.configCheck(args) },
 		},
 		&cobra.Command{
-			Use: "show", Short: "Print the configuration with its defaults filled in", Args: cli.NoArgs,
+			Use: "show", Short: "Show the configuration with its defaults; needs no daemon", Args: cli.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return a.configShow() },
 		},
 		&cobra.Command{
-			Use: "reload", Short: "Make the daemon apply the changes", Args: cli.NoArgs,
+			Use: "reload", Short: "Make the daemon read the configuration again and apply changes", Args: cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.configReload(cmd.Context()) },
 		},
 	)

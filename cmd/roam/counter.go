@@ -12,7 +12,7 @@ import (
 func (a *app) counterCommand() *cobra.Command {
 	var all bool
 	show := func(cmd *cobra.Command, _ []string) error { return a.counterShow(cmd.Context(), all) }
-	noun := &cobra.Command{Use: "counter", Short: "Counters of the data plane, drops by reason", Args: cli.NoArgs,
+	noun := &cobra.Command{Use: "counter", Short: "Show the counters of the data plane, drops by reason", Args: cli.NoArgs,
 		RunE: show}
 	verb := &cobra.Command{Use: "show", Short: "Show the counters that are not zero", Args: cli.NoArgs, RunE: show}
 	verb.Flags().BoolVar(&all, "all", false, "also show counters that are zero")

@@ -16,7 +16,7 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor [PEER]", Short: "Diagnose this host, or the paths to a peer, and say what to do",
+		Use: "doctor [PEER]", Short: "Check this host, or the paths to a peer; name faults and remedies",
 		Args: cli.AtMost(1), ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.doctor(cmd.Context(), args) },
 	}

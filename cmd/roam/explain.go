@@ -14,7 +14,7 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain PEER [PORT]", Short: "Explain a session: its peer, set-up, paths, past and next step",
+		Use: "explain PEER [PORT]", Short: "Explain a session, or with PORT the path of its packets",
 		Args: peerAndPort, ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args[0], args[1:]) },
 	}

@@ -8,28 +8,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// groups are the parts of `roam --help`, each with its verbs.
+// groups are the parts of `roam --help` and of roam(8), each with its verbs in the order in
+// which a reader needs them.
 var groups = []struct {
 	title string
 	verbs []string
 }{
 	{"Start and stop:", []string{"up", "down"}},
-	{"Look:", []string{
-		"status", "session", "path", "top", "locator", "peer", "monitor", "counter", "observer", "border", "policy",
-	}},
-	{"Peers:", []string{"export", "add", "remove", "rename"}},
-	{"Steer:", []string{"mode", "config"}},
-	{"When something is wrong:", []string{"doctor", "explain", "report"}},
+	{"Show:", []string{"status", "session", "path", "top", "locator", "peer", "monitor", "counter"}},
+	{"Peers:", []string{"export", "add", "rename", "remove"}},
+	{"Configure:", []string{"mode", "config"}},
+	{"Diagnose:", []string{"doctor", "explain", "report"}},
+	{"Other roles:", []string{"observer", "border", "policy"}},
+	{"Other:", []string{"lab", "version", "completion", "help"}},
 }
 
-// grouped sorts the verbs into their groups; the others stand apart.
+// grouped sorts the verbs into their groups, in the order of the groups.
 func grouped(root *cobra.Command) {
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, c := range root.Commands() {
-			if slices.Contains(g.verbs, c.Name()) {
-				c.GroupID = g.title
-			}
+		for _, name := range g.verbs {
+			i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
+			c := root.Commands()[i]
+			c.GroupID = g.title
+			root.RemoveCommand(c)
+			root.AddCommand(c)
 		}
 	}
 }
@@ -37,7 +40,7 @@ func grouped(root *cobra.Command) {
 // statusCommand is what roam shows without a verb, for those who look for a verb.
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show an overview of the host, as roam does without a verb", Args: cli.NoArgs,
+		Use: "status", Short: "Show an overview of this host, as roam does without a verb", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"syscall"
 	"testing"
 
+	"roam/internal/cli/clitest"
 	"roam/internal/control"
+
+	"github.com/spf13/cobra"
 )
 
 // `roam --help` says what Roam is before all else, and every verb is in a group or is one of
@@ -29,9 +32,52 @@ func TestHelpIsGrouped(t *testing.T) {
 			apart = append(apart, c.Name())
 		}
 	}
-	if slices.Sort(apart); !slices.Equal(apart, []string{"lab", "version"}) {
+	if len(apart) > 0 {
 		t.Errorf("in no group: %v", apart)
 	}
+	if up, down := strings.Index(out, "\n  up "), strings.Index(out, "\n  down "); up < 0 || down < up {
+		t.Error("the verbs of a group are not in its order")
+	}
+}
+
+// Each verb says in one sentence what it does: the help begins with a capital and has no full stop, and
+// the manual has the groups of `roam --help` in the same order.
+func TestHelpHasOneForm(t *testing.T) {
+	root := newWorld(t).root()
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		first, _, _ := strings.Cut(c.Short, " ")
+		if !slices.Contains(helpVerbs, first) || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: %q does not begin with a verb, or ends in a full stop", c.CommandPath(), c.Short)
+		}
+		for _, sub := range c.Commands() {
+			if c.Name() != "completion" { // the library's own texts
+				walk(sub)
+			}
+		}
+	}
+	walk(root)
+	page := clitest.Page(t, "roam.8")
+	for _, g := range groups {
+		_, after, ok := strings.Cut(page, "\n.Ss "+strings.TrimSuffix(g.title, ":")+"\n")
+		if !ok {
+			t.Errorf("roam.8 has no group %q in its place", g.title)
+			continue
+		}
+		page = after
+		own, _, _ := strings.Cut(page, "\n.S")
+		for _, verb := range g.verbs {
+			if !strings.Contains(own, "\n.It Cm "+verb) {
+				t.Errorf("roam.8 lacks %q in %q", verb, g.title)
+			}
+		}
+	}
+}
+
+// helpVerbs are the words that begin a line of help.
+var helpVerbs = []string{
+	"Add", "Check", "Check,", "Collect", "Explain", "Let", "Make", "Print", "Remove", "Rename", "Run", "Show",
+	"Show,", "Start", "Stop", "Use",
 }
 
 func TestStatusIsAVerb(t *testing.T) {

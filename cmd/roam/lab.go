@@ -20,8 +20,9 @@ const labProgram = "roam-lab"
 
 func (a *app) labCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "lab", Short: "Experiments in network namespaces of this machine",
-		Long: "Runs the program roam-lab with the same arguments, where it is installed.",
+		Use: "lab", Short: "Run experiments in network namespaces of this machine (roam-lab)",
+		Long: "Run the program roam-lab, if it is installed, with the same arguments.\n" +
+			"`roam lab --help` prints the help of roam-lab.",
 		// Flags are those of roam-lab, --help and --json among them.
 		DisableFlagParsing: true,
 		RunE:               func(_ *cobra.Command, args []string) error { return a.lab(args) },

@@ -13,14 +13,15 @@ import (
 
 func (a *app) locatorCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, _ []string) error { return a.locatorShow(cmd.Context()) }
-	noun := &cobra.Command{Use: "locator", Short: "This host's locators and their links", Args: cli.NoArgs, RunE: show}
-	noun.AddCommand(&cobra.Command{Use: "show", Short: "Show the locators of every link", Args: cli.NoArgs, RunE: show})
+	noun := &cobra.Command{Use: "locator", Short: "Show this host's locators; enable or disable a link",
+		Args: cli.NoArgs, RunE: show}
+	noun.AddCommand(&cobra.Command{Use: "show", Short: "Show the locators of all links", Args: cli.NoArgs, RunE: show})
 	for _, v := range []struct {
 		verb, short string
 		enabled     bool
 	}{
-		{"enable", "Let the host use a link", true},
-		{"disable", "Stop using a link, gracefully", false},
+		{"enable", "Let this host use a link", true},
+		{"disable", "Stop using a link gracefully", false},
 	} {
 		noun.AddCommand(&cobra.Command{
 			Use: v.verb + " LINK", Short: v.short, Args: cli.Exactly("LINK"), ValidArgsFunction: a.completeLinks,

@@ -44,19 +44,19 @@ func judge(err error) (status int, hint string) {
 func (a *app) root() *cobra.Command {
 	root := a.Root(&cobra.Command{
 		Use:   "roam",
-		Short: "Show and steer Roam: sessions that survive moves",
+		Short: "Show and control Roam: sessions that survive moves",
 		Long: "Roam keeps TCP and UDP sessions alive while this host moves between networks,\n" +
 			"and uses all of its networks at once. Both ends of a session must run it.\n\n" +
-			"Without a verb, roam shows the host: identity, locators, peers, last moves.\n\n" +
-			"To begin: run `roam up` here and on another host, `roam export` there and\n" +
-			"`roam add LINE` here, and the other way round. Then `roam doctor PEER` checks\n" +
+			"Without a verb, roam shows this host: identity, locators, peers, last moves.\n\n" +
+			"To begin, run `roam up` here and on another host, then `roam export` there and\n" +
+			"`roam add LINE` here, and the other way round. `roam doctor PEER` then checks\n" +
 			"everything. The manual is roam(8).",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}, version)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.configPath, "config", "", "`FILE` is the configuration (default /etc/roam/roam.conf)")
-	flags.StringVar(&a.socketPath, "socket", "", "`PATH` of the daemon's control socket (default: from the configuration)")
+	flags.StringVar(&a.configPath, "config", "", "find the daemon by the configuration `FILE` (default /etc/roam/roam.conf)")
+	flags.StringVar(&a.socketPath, "socket", "", "use the control socket `PATH` (default: that of the configuration)")
 	root.AddCommand(
 		a.sessionCommand(), a.pathCommand(), a.topCommand(), a.locatorCommand(), a.counterCommand(), a.modeCommand(),
 		a.monitorCommand(), a.configCommand(), a.upCommand(), a.downCommand(),
@@ -64,6 +64,7 @@ func (a *app) root() *cobra.Command {
 		a.doctorCommand(), a.explainCommand(), a.reportCommand(),
 		a.observerCommand(), a.borderCommand(), a.policyCommand(), a.labCommand(), a.versionCommand(), a.statusCommand(),
 	)
+	a.Ordered(root)
 	grouped(root)
 	return root
 }

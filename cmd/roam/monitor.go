@@ -29,6 +29,8 @@ func (a *app) monitorCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringSliceVar(&want.kinds, "kind", nil, "show only events of these `KINDS`, separated by commas")
+	_ = c.RegisterFlagCompletionFunc("kind",
+		cobra.FixedCompletions(control.KindNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -14,9 +14,10 @@ import (
 
 func (a *app) observerCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, _ []string) error { return a.observerShow(cmd.Context()) }
-	noun := &cobra.Command{Use: "observer", Short: "Packets on the links, by kind (role observer)",
+	noun := &cobra.Command{Use: "observer", Short: "Show the packets on each link, by kind (role observer)",
 		Args: cli.NoArgs, RunE: show}
-	noun.AddCommand(&cobra.Command{Use: "show", Short: "Show the packets of each link", Args: cli.NoArgs, RunE: show})
+	noun.AddCommand(&cobra.Command{Use: "show", Short: "Show the packets on each link, by kind",
+		Args: cli.NoArgs, RunE: show})
 	return noun
 }
 

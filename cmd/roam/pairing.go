@@ -34,9 +34,9 @@ func (a *app) addCommand() *cobra.Command {
 			return a.add(cmd.Context(), q)
 		},
 	}
-	cmd.Flags().StringVar(&q.As, "as", "", "give it `NAME` in place of the names in LINE")
-	cmd.Flags().BoolVar(&q.Replace, "replace", false, "move a name to it that another peer has")
-	cmd.Flags().BoolVar(&q.Force, "force", false, "take a name that means something else on this host")
+	cmd.Flags().StringVar(&q.As, "as", "", "give the peer `NAME` in place of the names in LINE")
+	cmd.Flags().BoolVar(&q.Replace, "replace", false, "move the name from another peer to this one")
+	cmd.Flags().BoolVar(&q.Force, "force", false, "accept a name that means something else on this host")
 	return cmd
 }
 
@@ -50,14 +50,14 @@ func (a *app) renameCommand() *cobra.Command {
 			return a.rename(cmd.Context(), q)
 		},
 	}
-	cmd.Flags().BoolVar(&q.Replace, "replace", false, "move a name to it that another peer has")
-	cmd.Flags().BoolVar(&q.Force, "force", false, "take a name that means something else on this host")
+	cmd.Flags().BoolVar(&q.Replace, "replace", false, "move the name from another peer to this one")
+	cmd.Flags().BoolVar(&q.Force, "force", false, "accept a name that means something else on this host")
 	return cmd
 }
 
 func (a *app) removeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove PEER", Short: "Forget an added peer (name or NID) and end its sessions", Args: cli.Exactly("PEER"),
+		Use: "remove PEER", Short: "Remove an added peer (name or NID) and end its sessions", Args: cli.Exactly("PEER"),
 		ValidArgsFunction: a.completePeers,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0]) },
 	}

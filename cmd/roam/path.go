@@ -13,11 +13,11 @@ import (
 func (a *app) pathCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.pathShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "path", Short: "Paths of sessions: round trips, rates, losses", Args: cli.NoArgs,
+		Use: "path", Short: "Show the paths of sessions: round trip, loss, rate, share", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{
-		Use: "show [PEER]", Short: "Show the paths of all sessions, or of one peer's",
+		Use: "show [PEER]", Short: "Show the paths of all sessions, or of one (name, NID or address)",
 		Args: cli.AtMost(1), RunE: show, ValidArgsFunction: a.completePeers,
 	})
 	return noun

@@ -18,11 +18,11 @@ import (
 func (a *app) peerCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.peerShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "peer", Short: "Known peers, and the files that list them", Args: cli.NoArgs,
+		Use: "peer", Short: "Show the known peers and the files that list them", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{
-		Use: "show [PEER]", Short: "Show all peers, or one (name, NID or session address)",
+		Use: "show [PEER]", Short: "Show all known peers, or one (name, NID or session address)",
 		Args: cli.AtMost(1), RunE: show, ValidArgsFunction: a.completePeers,
 	})
 	return noun

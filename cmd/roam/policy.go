@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 
 	"roam"
@@ -18,14 +20,15 @@ import (
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	noun := &cobra.Command{Use: "policy", Short: "The locator policy of a site border (role border)",
+	noun := &cobra.Command{Use: "policy", Short: "Show, check or explain the policy of a site border (role border)",
 		Args: cli.NoArgs, RunE: a.policyShow}
 	noun.AddCommand(
 		&cobra.Command{Use: "show", Short: "Show the policy in force", Args: cli.NoArgs, RunE: a.policyShow},
-		&cobra.Command{Use: "check [FILE]", Short: "Check a policy in a file, or that of roam.conf",
+		&cobra.Command{Use: "check [FILE]", Short: "Check the policy in FILE, or that of roam.conf; needs no daemon",
 			Args: cli.AtMost(1), RunE: a.policyCheck},
 		&cobra.Command{Use: "explain SOURCE DESTINATION [tcp|udp|icmpv6 [PORT PORT]]",
-			Short: "Say what the border does with a packet", Args: cobra.RangeArgs(2, 5), RunE: a.policyExplain},
+			Short: "Explain what the border does with a packet", Args: cobra.RangeArgs(2, 5), RunE: a.policyExplain,
+			ValidArgsFunction: completeProtocols},
 	)
 	return noun
 }
@@ -121,6 +124,17 @@ func (a *app) policyExplain(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// protocols are those that a question may name.
+var protocols = map[string]uint8{"tcp": ip6.TCP, "udp": ip6.UDP, "icmpv6": ip6.ICMPv6}
+
+// completeProtocols completes the third argument of policy explain; the others are addresses and ports.
+func completeProtocols(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) == 2 {
+		names = slices.Sorted(maps.Keys(protocols))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // question reads a packet from the arguments.
 func question(args []string) (q sbr.Question, err error) {
 	for i, to := range []*roam.ILV{&q.Src, &q.Dst} {
@@ -133,7 +147,6 @@ func question(args []string) (q sbr.Question, err error) {
 	if len(args) == 2 {
 		return q, nil
 	}
-	protocols := map[string]uint8{"tcp": ip6.TCP, "udp": ip6.UDP, "icmpv6": ip6.ICMPv6}
 	proto, ok := protocols[args[2]]
 	if !ok || len(args) == 4 {
 		return q, fmt.Errorf("want tcp, udp or icmpv6, and no port or two, not %q", args[2:])

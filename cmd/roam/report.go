@@ -24,7 +24,7 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "report [PEER]", Short: "Collect a support bundle in one archive, without secrets", Args: cli.AtMost(1),
+		Use: "report [PEER]", Short: "Collect the data for a bug report in one archive, without secrets", Args: cli.AtMost(1),
 		ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.report(cmd.Context(), output, args)

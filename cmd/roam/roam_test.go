@@ -432,6 +432,10 @@ func TestCompletion(t *testing.T) {
 		"__complete locator enable": "enable\t",
 		"__complete locator show ":  "",
 		"__complete mode d":         "duality\n",
+
+		"__complete monitor --kind ":         "path-avoided\n",
+		"__complete policy explain 1:: 2:: ": "icmpv6\ntcp\nudp\n:4\n",
+		"__complete policy explain ":         ":4\n",
 	} {
 		w := newWorld(t)
 		fields := strings.Fields(args)

@@ -20,7 +20,7 @@ const noPeer = "no correspondent is known: add one with `roam add LINE` or in th
 func (a *app) sessionCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, args []string) error { return a.sessionShow(cmd.Context(), args) }
 	noun := &cobra.Command{
-		Use: "session", Short: "Peers and their sessions", Args: cli.NoArgs,
+		Use: "session", Short: "Show the peers and their sessions", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return show(cmd, nil) },
 	}
 	noun.AddCommand(&cobra.Command{

@@ -32,7 +32,7 @@ func (a *app) topCommand() *cobra.Command {
 	var once bool
 	every := topEvery
 	c := &cobra.Command{
-		Use: "top [PEER]", Short: "Show rates, round trips and losses live, until interrupted",
+		Use: "top [PEER]", Short: "Show sessions and their paths live, until interrupted",
 		Args: cli.AtMost(1), ValidArgsFunction: a.completePeers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -44,7 +44,7 @@ func (a *app) topCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&once, "once", false, "print one picture, of one interval, and end")
-	c.Flags().DurationVar(&every, "every", topEvery, "`TIME` between two pictures, such as 500ms")
+	c.Flags().DurationVar(&every, "every", topEvery, "print a picture each `TIME`, such as 500ms")
 	return c
 }
 

@@ -22,12 +22,22 @@ import (
 // version is set by the build.
 var version = "devel"
 
-const usage = `usage: roamd [--config FILE] [--version]
-       roamd restore [--config FILE]
+const usage = `Run the daemon of Roam in the foreground; roam(8) queries and controls it.
 
-roamd runs in the foreground; roam(8) queries and controls it.
-restore undoes what a daemon that no longer runs changed on the host; it
-refuses while a daemon runs.
+Usage:
+  roamd [flags]
+  roamd restore [flags]
+
+Verbs:
+  restore     Restore what a daemon that no longer runs changed on this host;
+              refused while a daemon runs
+
+Flags:
+      --config FILE   read the configuration FILE (default /etc/roam/roam.conf)
+  -h, --help          help for roamd
+      --version       print the version
+
+The manual is roamd(8).
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -39,15 +49,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	flags := flag.NewFlagSet("roamd", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.Usage = func() { fmt.Fprint(stderr, usage) }
+	flags.Usage = func() {}
 	file := flags.String("config", config.DefaultPath, "configuration file")
 	showVersion := flags.Bool("version", false, "print the version")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
 		return 0
 	} else if err != nil || flags.NArg() > 0 {
 		if err == nil {
-			fmt.Fprintf(stderr, "roamd: unexpected argument %q\n%s", flags.Arg(0), usage)
+			fmt.Fprintf(stderr, "roamd: unexpected argument %q\n", flags.Arg(0))
 		}
+		fmt.Fprint(stderr, "hint: see `roamd --help` or man 8 roamd\n")
 		return 2
 	}
 	if *showVersion {

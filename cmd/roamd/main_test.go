@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"roam/internal/cli/clitest"
 	"roam/internal/config"
 )
 
@@ -22,6 +23,31 @@ func TestLogFormats(t *testing.T) {
 		}
 		if json.Valid([]byte(b.String())) != (form == config.LogJSON) {
 			t.Errorf("form %d: JSON or not: %s", form, &b)
+		}
+	}
+}
+
+// The help is an answer, on standard output; a wrong command line is a failure, on standard error.
+func TestHelp(t *testing.T) {
+	for args, want := range map[string]struct {
+		status   int
+		out, err string
+	}{
+		"--help":         {0, usage, ""},
+		"restore --help": {0, usage, ""},
+		"start":          {2, "", "roamd: unexpected argument \"start\"\nhint: see `roamd --help` or man 8 roamd\n"},
+		"--what":         {2, "", "flag provided but not defined: -what\nhint: see `roamd --help` or man 8 roamd\n"},
+	} {
+		var out, errs strings.Builder
+		status := run(strings.Fields(args), &out, &errs)
+		if status != want.status || out.String() != want.out || errs.String() != want.err {
+			t.Errorf("roamd %s: %d, %q, %q", args, status, &out, &errs)
+		}
+	}
+	page := clitest.Page(t, "roamd.8")
+	for _, flag := range []string{"config", "version"} {
+		if !strings.Contains(usage, "--"+flag) || !strings.Contains(page, ".It Fl -"+flag) {
+			t.Errorf("--%s is not in the help or not in roamd.8", flag)
 		}
 	}
 }

@@ -57,11 +57,31 @@ func (t *Terminal) Root(root *cobra.Command, version string) *cobra.Command {
 	root.SetOut(t.Out)
 	root.SetErr(t.Err)
 	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", usual)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", wrapped))
+	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", wrapped, "[command]", "VERB", "Available Commands:", "Verbs:",
+		"Global Flags:", "Flags of every verb:", "for more information about a command", "for more about a verb",
+	).Replace(root.UsageTemplate()))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	root.PersistentFlags().BoolVar(&t.JSON, "json", false, "print JSON (see "+t.Program+"(8))")
 	root.PersistentFlags().BoolVar(&t.Wide, "wide", false, "print every column, in lines as long as they get")
 	return root
+}
+
+// Ordered ends the making of a program's tree: help lists verbs in the order in which they were
+// added, and the library's own verbs last, with texts in the form of all others.
+func (t *Terminal) Ordered(root *cobra.Command) {
+	cobra.EnableCommandSorting = false // sorts by the alphabet
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Use, c.Short = "help [VERB]", "Print a summary of a verb"
+			c.Long = c.Short + "; the manual is " + t.Program + "(8)"
+		case "completion":
+			c.Short = "Print a completion script for a shell"
+			c.Long = "Print a script that completes verbs and their arguments on a shell's command line"
+		}
+	}
 }
 
 // Run carries out one command line and returns the exit status. judge gives the
