@@ -350,7 +350,7 @@ func (p *plane) activity() []ilnp.Activity {
 			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx),
 			LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
 			WithNonce: l.WithNonce, WithoutNonce: boolCount(l.Bare), Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
-			AsksCounts: asks && l.AskedCounts,
+			AsksCounts: asks && l.AskedCounts, AsksAnswers: asks && l.AskedAnswers,
 		})
 	}
 	return as

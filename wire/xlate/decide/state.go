@@ -73,6 +73,7 @@ const (
 	ICMPRFC6741  Flags = 16384
 	Unrecorded   Flags = 32768
 	Counted      Flags = 65536
+	Answers      Flags = 262144
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.
@@ -129,6 +130,7 @@ type Live struct {
 	Cuts, Retried           bool
 	Asked, AskedPerFlow     bool
 	AskedCounts             bool
+	AskedAnswers            bool
 	PathBytes               [MaxPaths]uint32
 	Learned                 ilnp.Nonce
 	SoughtSince, CopySent   uint32 // ms
