@@ -73,6 +73,7 @@ const (
 	ICMPRFC6741  Flags = 16384
 	Unrecorded   Flags = 32768
 	Counted      Flags = 65536
+	Ruled        Flags = 131072
 	Answers      Flags = 262144
 )
 
@@ -100,8 +101,9 @@ type Session struct {
 	NonceUntil              uint64
 	Remote                  [MaxRemote]roam.L64 // unused ones are zero
 	NRemote                 int                 // of Remote, destinations; those behind are accepted sources only
-	Paths                   []Path              // in use, then the reserve
-	NPaths                  int
+	Paths                   []Path              // in use, then the reserve, those for rules and those for answers
+	NPaths, NReserve        int
+	NRuled                  int
 	Unvalidated, Given      uint8 // bits of Remote
 	Sources                 int   // number of further sources in the map of that name
 	Long                    uint16
@@ -227,6 +229,8 @@ type State struct {
 	Known      map[roam.NID]bool // true: at any locator
 	Places     map[roam.ILV]bool
 	PathCounts map[PathKey]*PathCounts
+	Rules      []Rule // the first one that matches decides
+	answers    map[flow]flowEnds
 	Sockets    Sockets // nil: this host has none
 	Marks      Marks
 	// Forget is called with each new pending peer, so that the owner of the state can bound
@@ -241,7 +245,7 @@ func NewState() *State {
 		Sessions: map[Key]*Session{}, ByNIDs: map[Key]*Session{}, Sources: map[AllowanceKey]bool{},
 		Collisions: map[CollisionKey]Key{}, Obstructed: map[ObstructionKey]bool{}, Pending: map[Key]*Pending{},
 		PlainNodes: map[Key]bool{}, PlainFlows: map[FlowKey]FlowEnds{}, Allowances: map[AllowanceKey]*Allowance{},
-		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{},
+		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{}, answers: map[flow]flowEnds{},
 	}
 }
 
