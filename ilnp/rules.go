@@ -56,9 +56,14 @@ func (r *ruleSet) wantsDelays(use RuleUse) bool {
 // data plane has the new rules under it already, and the old ones as long as a session uses
 // them.
 func (c *Core) SetRules(now time.Time, number uint32, set flowrule.Set) {
+	was := c.rules
 	c.rules = ruleSet{Set: set, number: number}
 	for _, s := range c.byUse() {
-		c.upsert(now, s, s.entry.Paths)
+		marked := was.marks(s.entry.Rules)
+		if c.upsert(now, s, s.entry.Paths); c.rules.marks(s.entry.Rules) != marked && c.checks(now, s) {
+			s.check.next = now // the correspondent learns of it by the next probes
+			c.stepCheck(now, s)
+		}
 	}
 	c.preinstalled.updateAll(now)
 }

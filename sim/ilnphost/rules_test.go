@@ -157,11 +157,12 @@ func TestAnswersGoToValidatedLocatorsOnly(t *testing.T) {
 		t.Fatalf("paths back %v", e.Back)
 	}
 	var to []roam.L64
-	a.Tap(func(_ *Node, p Packet) {
+	a.Tap = func(p Packet) *Packet {
 		if p.Data.answer {
 			to = append(to, p.Dst.L64)
 		}
-	})
+		return &p
+	}
 	out := a.mobile.plane.state.Egress(ns(a.Now()), Packet{
 		Src: roam.ILV{L64: roam.DefaultSessionPrefix, NID: mobileNID}, Dst: roam.ILV{L64: roam.DefaultSessionPrefix, NID: serverNID},
 		Data: Datagram{Size: 100, flow: a.flow},
