@@ -328,11 +328,25 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 	if now.Before(end) {
 		return end
 	}
-	if len(s.carriers()) > 1 && !h.mute && now.Before(h.since.Add(t.Doubt)) {
+	if now.Before(h.since.Add(s.doubtOf(h, t))) {
 		c.probeAgain(now, s, h)
 		return h.last.Add(wait)
 	}
 	return c.judge(now, s, h, wait)
+}
+
+// doubtOf returns how long a path in doubt is waited for at least, before it is avoided: other paths
+// that carry its data meanwhile give time. Paths that only rules take, or answers to them, carry
+// nothing of what the only other path has; their answers keep the data plane from reporting
+// its silence, so that the probes alone decide.
+func (s *session) doubtOf(h *checkedPath, t multipath.Timing) time.Duration {
+	switch {
+	case len(s.carriers()) == 1 || h.mute:
+		return 0
+	case len(s.entry.Paths) == 1 && s.entry.Paths[0] == h.Path:
+		return min(t.Doubt, 2*t.Silence)
+	}
+	return t.Doubt
 }
 
 // askOthers probes what could take the place of a path in doubt.
