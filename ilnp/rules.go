@@ -91,8 +91,11 @@ func (c *pathChoice) ruledFor(now time.Time, s *session, p Entry) []Path {
 // that are divided by packet it answers as it sends by itself.
 func (r *ruleSet) marks(use RuleUse) bool {
 	for i, rule := range r.Set {
-		if use.Mask>>i&1 != 0 && !slices.Contains([]flowrule.Policy{flowrule.Adaptive, flowrule.Equal, flowrule.Weighted}, rule.Policy) {
-			return true
+		switch rule.Policy {
+		case flowrule.Failover, flowrule.Flow, flowrule.LowDelay:
+			if use.Mask>>i&1 != 0 {
+				return true
+			}
 		}
 	}
 	return false

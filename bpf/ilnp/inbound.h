@@ -106,6 +106,17 @@ static __always_inline int answer_in_session(struct __sk_buff *skb, const struct
 	return verdict;
 }
 
+/* Notes by which path a packet has come, for reports and for answers. */
+static __always_inline void note_way(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
+{
+	if (in->c.fragment != WHOLE)
+		return;
+	if (p->flags & ENTRY_COUNTED)
+		count_path(skb, in->l3, in->c.at, in->c.proto, 0);
+	if (p->flags & ENTRY_ANSWERS)
+		note_flow(skb, in->l3, in->c.at, in->c.proto);
+}
+
 /* Returns a verdict, or what shall become of the packet. */
 static __always_inline int receive_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in)
 {
@@ -143,10 +154,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 	if (known > p->n_remote)
 		count(RX_STALE_LOCATOR);
 	note_heard(skb, p, d, in, known);
-	if (p->flags & ENTRY_COUNTED && in->c.fragment == WHOLE)
-		count_path(skb, in->l3, in->c.at, in->c.proto, 0);
-	if (p->flags & ENTRY_ANSWERS && in->c.fragment == WHOLE)
-		note_flow(skb, in->l3, in->c.at, in->c.proto);
+	note_way(skb, p, in);
 	plain = counts_nids_only(p, d) && !sums_nids_only(skb, in);
 	note_stack(skb, p, d, in, s, plain);
 	settle(p, d);

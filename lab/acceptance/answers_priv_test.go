@@ -48,7 +48,8 @@ func TestAnswersToRules(t *testing.T) {
 	r.mn.reaches("cn", "established")
 	r.tap = w.tap(t, w.r1, "cn1", "ip6")
 	for _, port := range []int{portFailover, portNone} {
-		u, err := workload.StartUDP(r.top.Context(), r.hosts["cn"], r.hosts["mn"], r.scratch(fmt.Sprint(t.Name(), port)), workload.UDPOptions{
+		dir := r.scratch(fmt.Sprint(t.Name(), port))
+		u, err := workload.StartUDP(r.top.Context(), r.hosts["cn"], r.hosts["mn"], dir, workload.UDPOptions{
 			Name: fmt.Sprint("udp ", port), Target: "cn", Port: port, Up: 200, Down: 200, Size: 64,
 		})
 		if err != nil {

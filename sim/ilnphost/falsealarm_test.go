@@ -26,8 +26,9 @@ func TestNoFalseAlarm(t *testing.T) {
 			return sim.Params{Delay: 5 * time.Millisecond, Rate: n * each * 9 / 10, Queue: n * each * 9 / 5}
 		},
 	}
+	modes := map[string]ilnp.Mode{"soft": ilnp.Soft, "soft, with a rule": ilnp.Soft, "duality": ilnp.Duality}
 	for name, of := range params {
-		for kind, mode := range map[string]ilnp.Mode{"soft": ilnp.Soft, "soft, with a rule": ilnp.Soft, "duality": ilnp.Duality} {
+		for kind, mode := range modes {
 			for _, level := range []multipath.Level{multipath.Normal, multipath.Fast} {
 				t.Run(name+" "+kind+" "+[]string{"normal", "fast"}[level], func(t *testing.T) {
 					p := newForked(t, mode, level, 1, near)

@@ -164,7 +164,8 @@ func TestAnswersGoToValidatedLocatorsOnly(t *testing.T) {
 		return &p
 	}
 	out := a.mobile.plane.state.Egress(ns(a.Now()), Packet{
-		Src: roam.ILV{L64: roam.DefaultSessionPrefix, NID: mobileNID}, Dst: roam.ILV{L64: roam.DefaultSessionPrefix, NID: serverNID},
+		Src:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: mobileNID},
+		Dst:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: serverNID},
 		Data: Datagram{Size: 100, flow: a.flow},
 	}.asSeen(0))
 	for range 50 {

@@ -196,7 +196,9 @@ func TestPeerAsksForAnswers(t *testing.T) {
 	for i, c := range []struct {
 		data []byte
 		want bool
-	}{{asks(false), false}, {asks(true), true}, {make([]byte, 16), true}, {asks(false), false}, {make([]byte, 20), false}} {
+	}{
+		{asks(false), false}, {asks(true), true}, {make([]byte, 16), true}, {asks(false), false}, {make([]byte, 20), false},
+	} {
 		if got := probe(c.data); got != c.want {
 			t.Errorf("probe %d: asks %v, want %v", i, got, c.want)
 		}

@@ -52,7 +52,8 @@ func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 	m := &decide.Session{
 		Flags: decide.Flags(p.Flags), Slot: p.Slot, Seq: p.Seq, Birth: p.Birth,
 		LocalNID: p.LocalNid.nid(), RemoteNID: p.RemoteNid.nid(), Alias: modelKey(p.Alias), NonceUntil: p.NonceUntil,
-		NRemote: int(p.N_remote), NPaths: int(p.N_paths), NReserve: int(p.N_reserve), Unvalidated: p.Unvalidated, Given: p.Given,
+		NRemote: int(p.N_remote), NPaths: int(p.N_paths), NReserve: int(p.N_reserve),
+		Unvalidated: p.Unvalidated, Given: p.Given,
 		Sources: int(p.N_sources), Long: p.LongPaths, Costs: p.Costs, Grace: p.Grace,
 		LocalNonce: p.LocalNonce.nonce(), RemoteNonce: p.RemoteNonce.nonce(), Live: &live,
 	}

@@ -245,7 +245,8 @@ func NewState() *State {
 		Sessions: map[Key]*Session{}, ByNIDs: map[Key]*Session{}, Sources: map[AllowanceKey]bool{},
 		Collisions: map[CollisionKey]Key{}, Obstructed: map[ObstructionKey]bool{}, Pending: map[Key]*Pending{},
 		PlainNodes: map[Key]bool{}, PlainFlows: map[FlowKey]FlowEnds{}, Allowances: map[AllowanceKey]*Allowance{},
-		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{}, answers: map[flow]flowEnds{},
+		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{},
+		answers: map[flow]flowEnds{},
 	}
 }
 
