@@ -138,6 +138,7 @@ type Activity struct {
 	Asks                    bool // a probe came, as Roam sends them
 	AsksPerFlow             bool // the last one wanted TCP spread by connection
 	AsksCounts              bool // it wanted data counted by path
+	AsksAnswers             bool // it has rules, and wants flows that it marks answered on their paths
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.
@@ -205,6 +206,8 @@ type Entry struct {
 	Counted                 bool           // data are counted by path: Config.PathCounts
 	Rules                   RuleUse        // rules of the user for its flows
 	Ruled                   []Path         // further paths, for flows with rules only
+	Answers                 bool           // flows that the peer marks are answered on the path that they came by,
+	Back                    []Path         // also on these further paths, which nothing else takes
 	ByDelay                 []Path         // Paths and Ruled, the shortest first; empty where no rule asks for it
 	Grace                   time.Duration  // two round trips: how long an unvalidated locator gets the rate before if no validated one is left; 0: unknown
 }

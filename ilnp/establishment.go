@@ -392,6 +392,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.judgeOption(now, s, a)
 		c.askedSpread(now, s, a.AsksPerFlow)
 		c.wishCounts(now, s, a.AsksCounts)
+		c.wishAnswers(now, s, a.AsksAnswers)
 		c.spreadAgain(now, s)
 		c.forgetQueues(now, s)
 		c.measure(now, s)

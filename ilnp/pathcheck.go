@@ -48,6 +48,8 @@ type checkedPath struct {
 	last       time.Time // when it was probed last
 	tries      int       // probes since then
 	sampled    bool      // nothing is suspected: its answer shows how long the path takes
+	silent     bool      // the data plane has reported silence: the probes that decide need not wait for the first one
+	missed     bool      // the first probe was not answered in time
 	mute       bool      // the doubt began with a complaint of the correspondent: it gets none back
 	complained time.Time // zero: never
 	confirmed  time.Time // when a complaint of ours was last acknowledged over another path
@@ -176,7 +178,7 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 
 // question sends the first probe of a path.
 func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
-	h.since, h.tries, h.mute, h.sampled = now, 0, false, false
+	h.since, h.tries, h.mute, h.sampled, h.silent, h.missed = now, 0, false, false, false, false
 	c.probeAgain(now, s, h)
 }
 
@@ -187,6 +189,7 @@ func (c *liveness) doubt(now time.Time, s *session, paths []Path) {
 		if h.sampled = false; h.since.IsZero() {
 			c.question(now, s, h)
 		}
+		h.silent = len(s.carriers()) == 1
 	}
 	if len(paths) > 0 {
 		c.stepCheck(now, s)
@@ -297,10 +300,15 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 	t := c.timingOf(h.Path)
 	wait, tries := h.Wait(t, s.rtt), h.Tries()
-	if doubt := h.since.Add(wait); now.Before(doubt) && !h.mute {
+	first := wait
+	if h.silent {
+		first = h.Early(t, s.rtt)
+	}
+	if doubt := h.since.Add(first); now.Before(doubt) && !h.mute {
 		return doubt
 	}
-	if h.tries == 1 && !h.mute {
+	if !h.missed && !h.mute && !now.Before(h.since.Add(wait)) {
+		h.missed = true
 		if h.confirmed.IsZero() { // else our direction passes all, and no probe can be answered
 			h.Met(false)
 			if h.IsLossy() && c.leaveLossy(now, s, h) {
@@ -328,11 +336,25 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 	if now.Before(end) {
 		return end
 	}
-	if len(s.carriers()) > 1 && !h.mute && now.Before(h.since.Add(t.Doubt)) {
+	if now.Before(h.since.Add(s.doubtOf(h, t))) {
 		c.probeAgain(now, s, h)
 		return h.last.Add(wait)
 	}
 	return c.judge(now, s, h, wait)
+}
+
+// doubtOf returns how long a path in doubt is waited for at least, before it is avoided: other paths
+// that carry its data meanwhile give time. Paths that only rules take, or answers to them, carry
+// nothing of what the only other path has; their answers keep the data plane from reporting
+// its silence, so that the probes alone decide.
+func (s *session) doubtOf(h *checkedPath, t multipath.Timing) time.Duration {
+	switch {
+	case len(s.carriers()) == 1 || h.mute:
+		return 0
+	case len(s.entry.Paths) == 1 && s.entry.Paths[0] == h.Path:
+		return min(t.Doubt, 2*t.Silence)
+	}
+	return t.Doubt
 }
 
 // askOthers probes what could take the place of a path in doubt.

@@ -33,7 +33,8 @@ type PathCounts struct {
 type pathReports struct {
 	estimates map[Path]*estimate
 	unfilled  int  // answers in a row that came back without a report
-	wished    bool // its last probe asks that paths be counted
+	wished    bool // its last probe asks that paths be counted,
+	answers   bool // and that flows which it marks be answered on their paths
 }
 
 // estimate is what is known of one path.
@@ -79,7 +80,7 @@ func (c *node) askReport(pr *probe) {
 	if r := s.remotes.find(pr.path.Remote); r == nil || !r.validated {
 		return
 	}
-	pr.report, pr.counts = true, s.entry.Counted && s.isSeveral(s.entry.Paths)
+	pr.report, pr.counts, pr.answers = true, s.entry.Counted && s.isSeveral(s.entry.Paths), c.rules.marks(s.entry.Rules)
 	if pr.counts {
 		pr.left, pr.counted = c.cfg.PathCounts(s.key, pr.countsOf())
 	}

@@ -26,7 +26,8 @@ type probe struct {
 
 	report  bool       // it asks for a report,
 	counts  bool       // and that data be counted along the path
-	counted bool       // this host counts them:
+	answers bool       // and flows that this host marks answered on their paths
+	counted bool       // this host counts the data:
 	left    PathCounts // what it had when the probe left
 
 	about Path // whose counts it asks for, in place of those of its own path; zero: none

@@ -56,9 +56,14 @@ func (r *ruleSet) wantsDelays(use RuleUse) bool {
 // data plane has the new rules under it already, and the old ones as long as a session uses
 // them.
 func (c *Core) SetRules(now time.Time, number uint32, set flowrule.Set) {
+	was := c.rules
 	c.rules = ruleSet{Set: set, number: number}
 	for _, s := range c.byUse() {
-		c.upsert(now, s, s.entry.Paths)
+		marked := was.marks(s.entry.Rules)
+		if c.upsert(now, s, s.entry.Paths); c.rules.marks(s.entry.Rules) != marked && c.checks(now, s) {
+			s.check.next = now // the correspondent learns of it by the next probes
+			c.stepCheck(now, s)
+		}
 	}
 	c.preinstalled.updateAll(now)
 }
@@ -81,8 +86,46 @@ func (c *pathChoice) ruledFor(now time.Time, s *session, p Entry) []Path {
 	return paths[:max(0, min(len(paths), MaxPaths-len(p.Paths)-len(p.Reserve)))]
 }
 
+// marks reports whether a rule of a session sends each of its flows by one path at a time. The data
+// plane marks the packets of such flows, and the correspondent answers them on that path. Flows
+// that are divided by packet it answers as it sends by itself.
+func (r *ruleSet) marks(use RuleUse) bool {
+	for i, rule := range r.Set {
+		switch rule.Policy {
+		case flowrule.Failover, flowrule.Flow, flowrule.LowDelay:
+			if use.Mask>>i&1 != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wishAnswers takes whether the correspondent asks that flows which it marks be answered on their
+// paths.
+func (c *steering) wishAnswers(now time.Time, s *session, wished bool) {
+	if s.reports.answers = wished; s.entry.Seq != 0 && s.entry.Answers != wished {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// backFor returns the further paths for answers, given all others of an entry: to validated
+// locators that the correspondent holds in reserve, from where its rules may send.
+func (c *pathChoice) backFor(s *session, p Entry) []Path {
+	var targets []roam.L64
+	for _, r := range s.remotes {
+		if r.standing == current && r.validated {
+			targets = append(targets, r.l64)
+		}
+	}
+	paths := slices.DeleteFunc(c.obstructed.without(s.remoteNID, cross(c.host.active, targets)), func(q Path) bool {
+		return slices.Contains(p.Paths, q) || slices.Contains(p.Ruled, q) || s.bad[q] || s.avoids(q)
+	})
+	return paths[:max(0, min(len(paths), MaxPaths-len(p.Paths)-len(p.Reserve)-len(p.Ruled)))]
+}
+
 // carriers returns the paths by which packets of a session may leave.
-func (s *session) carriers() []Path { return slices.Concat(s.entry.Paths, s.entry.Ruled) }
+func (s *session) carriers() []Path { return slices.Concat(s.entry.Paths, s.entry.Ruled, s.entry.Back) }
 
 // delayOf returns the round-trip time of a path; false: it is not known.
 func (s *session) delayOf(p Path) (time.Duration, bool) {
@@ -122,9 +165,9 @@ func (s *session) byDelay(p Entry) []Path {
 	return paths
 }
 
-// followRules writes the entry again where what its rules need may have changed.
+// followRules writes the entry again where what rules of either end need may have changed.
 func (c *steering) followRules(now time.Time, s *session) {
-	if s.entry.Rules.Mask != 0 {
+	if s.entry.Rules.Mask != 0 || s.entry.Answers {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }

@@ -307,6 +307,9 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 			p.ByDelay = s.byDelay(p)
 		}
 	}
+	if p.Answers = s.reports.answers && s.state == Established; p.Answers {
+		p.Back = c.backFor(s, p)
+	}
 	if s.entry.Seq != 0 && s.astray != recalled && sameEntry(p, s.entry) {
 		return
 	}

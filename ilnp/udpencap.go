@@ -154,7 +154,8 @@ func (c *sender) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) (
 	e := ilnpwire.Echo{Request: true, ID: c.cfg.ProbeID, Seq: c.probeSeq, Data: t[:]}
 	if pr.report {
 		e.Data = ilnpwire.Report{
-			PerFlow: pr.flow, Counted: pr.counts, Other: pr.about != Path{}, Near: pr.about.Remote, Far: pr.about.Local.L64,
+			PerFlow: pr.flow, Counted: pr.counts, Answers: pr.answers,
+			Other: pr.about != Path{}, Near: pr.about.Remote, Far: pr.about.Local.L64,
 		}.AppendRequest(nil, t)
 	} else if pr.flow {
 		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/ilnp/control.h)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Finds the user's rule for a packet out of a session, and the path that the rule wants. The
  * session says which rules are for its peer, so sessions without rules pay nothing. Nothing
- * is remembered of flows: each packet shows all that a rule may ask for, and a reload
+ * is remembered of flows of ours: each packet shows all that a rule may ask for, and a reload
  * therefore changes live connections with their next packet.
  */
 #ifndef ROAM_ILNP_FLOWRULE_H
 #define ROAM_ILNP_FLOWRULE_H
 
-#include "flowruletypes.h"
+#include "answer.h"
 #include "flow.h"
 #include "path.h"
 
@@ -208,13 +208,22 @@ __noinline int path_of_rule(struct __sk_buff *skb, const struct session_entry *p
 	return i;
 }
 
-/* Index of the path that the first matching rule wants, or -1 if none matches, or none of its
- * links works.
+/* Does a rule send each of its flows by one path at a time? Then the peer answers it there. */
+static __always_inline int is_one_path(__u32 rule)
+{
+	struct flow_rule *r = bpf_map_lookup_elem(&flow_rules, &rule);
+
+	return r && r->policy != FLOW_EQUAL && r->policy != FLOW_WEIGHTED;
+}
+
+/* Index of the path that the first matching rule wants, else of the path by which the peer has
+ * sent the flow by a rule of its own; -1 if there is none, or none of the rule's links works.
  */
 __noinline int ruled_path(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c)
 {
 	struct flow_facts f = {};
 	__u32 i, ports;
+	int path;
 
 	if (!p || !c)
 		return -1;
@@ -224,10 +233,13 @@ __noinline int ruled_path(struct __sk_buff *skb, const struct session_entry *p, 
 			break;
 	}
 	if (i == MAX_RULES)
-		return -1;
-	ports = (__u32)f.port * f.own_port + (f.port ^ f.own_port);
-	return path_of_rule(skb, p, (p->rules_at & MAX_RULES) + i, ports,
-			    c->proto == IPPROTO_TCP && p->flags & ENTRY_PER_FLOW && !p->long_paths);
+		return p->flags & ENTRY_ANSWERS ? answer_path(skb, p, c) : -1;
+	i += p->rules_at & MAX_RULES;
+	ports = ports_of(f.port, f.own_port);
+	path = path_of_rule(skb, p, i, ports, c->proto == IPPROTO_TCP && p->flags & ENTRY_PER_FLOW && !p->long_paths);
+	if (path >= 0 && f.has_ports && c->fragment == WHOLE && is_one_path(i))
+		mark_flow(skb, p, c->proto, ports);
+	return path;
 }
 
 #endif

@@ -58,6 +58,23 @@ struct rule_turns {
 	__u32 pad;
 };
 
+/* A flow of a session by its NIDs and ports. */
+struct answer_key {
+	union half near_nid, far_nid;
+	__be16 near_port, far_port;
+	__u8 proto;
+	__u8 pad[3];
+};
+
+struct {
+	/* By which path did the last packet of a flow come that the peer has marked? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct answer_key);
+	__type(value, struct flow_ends);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} answer_paths SEC(".maps");
+
 struct {
 	/* Which flows does each rule match, and what may they use? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -6,6 +6,7 @@
 #define ROAM_ILNP_INBOUND_H
 
 #include "pendinginput.h"
+#include "answer.h"
 #include "preinstalled.h"
 #include "mss.h"
 #include "realsocket.h"
@@ -22,6 +23,8 @@ __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, 
 	flags = report_flags(skb, in->c.at);
 	if (flags >= 0 && flags & REPORT_COUNTS)
 		asked |= ASKED_COUNTS;
+	if (flags >= 0 ? flags & REPORT_ANSWERS : d->asks & ASKED_ANSWERS) /* short probes say nothing of it */
+		asked |= ASKED_ANSWERS;
 	if (flags >= 0 ? flags & REPORT_PER_FLOW : skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN)
 		asked |= ASKED_PER_FLOW;
 	if (asked & ~d->asks & ASKED_PER_FLOW) { /* the withdrawal of that wish is not urgent */
@@ -103,6 +106,17 @@ static __always_inline int answer_in_session(struct __sk_buff *skb, const struct
 	return verdict;
 }
 
+/* Notes by which path a packet has come, for reports and for answers. */
+static __always_inline void note_way(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
+{
+	if (in->c.fragment != WHOLE)
+		return;
+	if (p->flags & ENTRY_COUNTED)
+		count_path(skb, in->l3, in->c.at, in->c.proto, 0);
+	if (p->flags & ENTRY_ANSWERS)
+		note_flow(skb, in->l3, in->c.at, in->c.proto);
+}
+
 /* Returns a verdict, or what shall become of the packet. */
 static __always_inline int receive_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in)
 {
@@ -140,8 +154,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 	if (known > p->n_remote)
 		count(RX_STALE_LOCATOR);
 	note_heard(skb, p, d, in, known);
-	if (p->flags & ENTRY_COUNTED && in->c.fragment == WHOLE)
-		count_path(skb, in->l3, in->c.at, in->c.proto, 0);
+	note_way(skb, p, in);
 	plain = counts_nids_only(p, d) && !sums_nids_only(skb, in);
 	note_stack(skb, p, d, in, s, plain);
 	settle(p, d);

@@ -16,6 +16,7 @@ enum report_flags {
 	REPORT_FILLED = 1,
 	REPORT_COUNTS = 2,   /* asked: that the path be counted; answered: the counts are there */
 	REPORT_PER_FLOW = 4, /* asked: that TCP be spread by connection */
+	REPORT_ANSWERS = 16, /* asked: that marked flows be answered along their paths */
 	REPORT_OTHER = 8,    /* asked and answered: of another path of the session, whose locators the request has */
 };
 

@@ -247,6 +247,8 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	note_rx(l, found & INDEX_SLOT, now, skb->len - l3);
 	if (flags & SETTLED_COUNTED)
 		count_path(skb, l3, l3 + IP6_LEN, proto, 0);
+	if (flags & SETTLED_ANSWERS)
+		note_flow(skb, l3, l3 + IP6_LEN, proto);
 	return deliver_settled(skb, ip, proto, l3, settled_delta(word), h->session_prefix);
 }
 

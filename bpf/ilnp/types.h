@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 26,
+	ABI = 27,
 };
 
 #define MAX_UPLINKS 16
@@ -98,6 +98,7 @@ enum entry_flags {
 	ENTRY_UNRECORDED = 32768,    /* no record names its node: packets without nonce do not count from a place that it only announced */
 	ENTRY_COUNTED = 65536,       /* data are counted by path: path_counts */
 	ENTRY_RULED = 131072,        /* there are rules for its flows: rules */
+	ENTRY_ANSWERS = 262144,      /* the peer has rules: flows that it marks are answered on their path, see answer.h */
 	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it */
 };
 
@@ -114,7 +115,8 @@ enum rule_found {
 enum asked {
 	ASKED = 1,          /* it has sent a probe */
 	ASKED_PER_FLOW = 2, /* which asks for TCP spread by connection, */
-	ASKED_COUNTS = 4,   /* and for data counted by path */
+	ASKED_COUNTS = 4,   /* for data counted by path, */
+	ASKED_ANSWERS = 8,  /* and for flows with rules answered on their paths */
 };
 
 /* A path: index of an uplink times 16, plus index in remote[]. */
@@ -160,6 +162,8 @@ struct session_entry {
 	__u16 shortest;                 /* four bits for each of the four shortest paths: its index in paths[] */
 	__u8 n_ruled;                   /* of paths[], behind those in reserve: for flows with rules */
 	__u8 rules_at;                  /* index of the set's first rule, and RULES_BY_CGROUP */
+	__u8 n_answers;                 /* of paths[], behind those for rules: for answers to flows that the peer has marked */
+	__u8 pad[7];
 };
 
 /* What the line of a session says of its entry. */
@@ -175,7 +179,8 @@ enum settled_flags {
 	SETTLED_BY_ALIAS = 256,     /* ENTRY_BY_ALIAS, */
 	SETTLED_NAMED = 512,        /* ENTRY_NAMED */
 	SETTLED_PREINSTALLED = 1024, /* ENTRY_PREINSTALLED */
-	SETTLED_COUNTED = 2048,     /* and ENTRY_COUNTED */
+	SETTLED_COUNTED = 2048,     /* ENTRY_COUNTED */
+	SETTLED_ANSWERS = 4096,     /* and ENTRY_ANSWERS */
 };
 
 /* The line of a session in session_lives: all that a packet of a settled session reads

@@ -40,9 +40,17 @@ func (p *plane) convert(e ilnp.Entry) *decide.Session {
 		s.Costs |= uint64(e.Costs[path]&15) << (4 * s.NPaths)
 		s.NPaths++
 	}
-	for _, path := range e.Reserve {
-		p.addPath(s, path)
+	add := func(paths []ilnp.Path) (n int) {
+		for _, path := range paths {
+			if p.addPath(s, path) {
+				n++
+			}
+		}
+		return n
 	}
+	s.NReserve = add(e.Reserve)
+	s.NRuled = add(e.Ruled)
+	add(e.Back)
 	n := s.NRemote
 	for _, l := range e.Accept {
 		if n < len(s.Remote) && !slices.Contains(s.Remote[:n], l) {
@@ -129,7 +137,7 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 	for flag, is := range map[decide.Flags]bool{
 		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap,
 		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow || len(e.Long) > 0,
-		decide.Counted: e.Counted,
+		decide.Counted: e.Counted, decide.Ruled: e.Rules.Mask != 0, decide.Answers: e.Answers,
 	} {
 		if is {
 			f |= flag

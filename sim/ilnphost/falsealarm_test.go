@@ -26,13 +26,17 @@ func TestNoFalseAlarm(t *testing.T) {
 			return sim.Params{Delay: 5 * time.Millisecond, Rate: n * each * 9 / 10, Queue: n * each * 9 / 5}
 		},
 	}
+	modes := map[string]ilnp.Mode{"soft": ilnp.Soft, "soft, with a rule": ilnp.Soft, "duality": ilnp.Duality}
 	for name, of := range params {
-		for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
+		for kind, mode := range modes {
 			for _, level := range []multipath.Level{multipath.Normal, multipath.Fast} {
-				t.Run(name+" "+mode.String()+" "+[]string{"normal", "fast"}[level], func(t *testing.T) {
+				t.Run(name+" "+kind+" "+[]string{"normal", "fast"}[level], func(t *testing.T) {
 					p := newForked(t, mode, level, 1, near)
 					p.up.Stop()
 					p.down.Stop()
+					if kind == "soft, with a rule" { // both ends probe its path besides
+						p.mobile.setRule(1, ruledPort, netA)
+					}
 					p.Run(time.Second)
 					n := 1000
 					if mode == ilnp.Duality {

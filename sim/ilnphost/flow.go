@@ -27,9 +27,10 @@ type Datagram struct {
 type Flow struct {
 	From, To *Node
 	Echo     bool
-	Size     int  // bytes of each datagram; 0 is 1000
-	Opening  bool // until the first answer, datagrams have the nonce, as a TCP SYN does
-	Brief    bool // datagrams are counted, not recorded: methods that list them return nothing
+	Size     int    // bytes of each datagram; 0 is 1000
+	Port     uint16 // of To; 0: as all others
+	Opening  bool   // until the first answer, datagrams have the nonce, as a TCP SYN does
+	Brief    bool   // datagrams are counted, not recorded: methods that list them return nothing
 	Sent     int
 	Answered int
 	Came     time.Time // when the last datagram arrived; zero: none did

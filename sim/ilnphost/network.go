@@ -120,6 +120,7 @@ type Packet struct {
 	Data         Datagram
 	typ          uint8 // ICMPv6 type of a control packet in flight, parsed once
 	typed        bool
+	label        uint32 // flow label of a datagram
 	wire         []byte // the received headers; nil: it has not been on a link
 }
 

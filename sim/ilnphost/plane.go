@@ -212,7 +212,7 @@ func (p *plane) leave(out Packet) {
 	p.tally(o)
 	if o.Action == decide.Sent {
 		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
-		wire.Data.sentTo = o.Dst.L64
+		wire.Data.sentTo, wire.label = o.Dst.L64, o.Label
 		if out.Control != nil {
 			wire.Control, _ = p.state.Host.Rewrite(k, &o) // cannot fail: this host's stack built it
 		}
@@ -244,6 +244,13 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 			binary.BigEndian.PutUint16(upper[2:], s.from.remote.Port())
 		}
 	}
+	if f := p.Data.flow; f != nil && f.Port != 0 {
+		at := 2
+		if p.Data.answer {
+			at = 0
+		}
+		binary.BigEndian.PutUint16(upper[at:], f.Port)
+	}
 	size, next := p.size(), proto
 	b := make([]byte, ip6.HeaderLen, ip6.HeaderLen+36)
 	if p.Nonce.Present() {
@@ -251,7 +258,8 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 		next = ip6.DestOpts
 	}
 	b = append(b, upper...)
-	b[0], b[6], b[7] = 0x60, next, ilnpwire.HopLimit
+	binary.BigEndian.PutUint32(b, 6<<28|p.label)
+	b[6], b[7] = next, ilnpwire.HopLimit
 	binary.BigEndian.PutUint16(b[4:], uint16(size-ip6.HeaderLen))
 	src, dst := p.Src.Addr().As16(), p.Dst.Addr().As16()
 	copy(b[8:], src[:])
@@ -350,7 +358,7 @@ func (p *plane) activity() []ilnp.Activity {
 			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx),
 			LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
 			WithNonce: l.WithNonce, WithoutNonce: boolCount(l.Bare), Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
-			AsksCounts: asks && l.AskedCounts,
+			AsksCounts: asks && l.AskedCounts, AsksAnswers: asks && l.AskedAnswers,
 		})
 	}
 	return as

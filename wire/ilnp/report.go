@@ -51,6 +51,7 @@ const (
 	flagCounts  = 2
 	flagPerFlow = 4
 	flagOther   = 8
+	flagAnswers = 16
 )
 
 var reportMark = [4]byte{'R', 'O', 'R', 'P'}
@@ -68,6 +69,7 @@ type Counts struct{ Packets, Bytes uint64 }
 type Report struct {
 	PerFlow        bool // the end that asks wants TCP spread by connection
 	Counted        bool
+	Answers        bool     // the end that asks marks flows, which are to be answered on the path that they take
 	Other          bool     // it is about another path,
 	Near, Far      roam.L64 // whose locators, in a request, are these: of the answering end, of the other one
 	Epoch, Clock   uint32
@@ -112,6 +114,9 @@ func (r Report) append(b []byte, token [16]byte, flags uint8) []byte {
 	if r.Other {
 		flags |= flagOther
 	}
+	if r.Answers {
+		flags |= flagAnswers
+	}
 	d[reportFlagsAt] = flags
 	return b
 }
@@ -133,7 +138,8 @@ func ParseReport(data []byte) (Report, error) {
 			data[reportFlagsAt-1:reportFlagsAt+3], reportFlagsAt-1, ip6.ErrMalformed)
 	}
 	flags := data[reportFlagsAt]
-	r := Report{Counted: flags&flagCounts != 0, PerFlow: flags&flagPerFlow != 0, Other: flags&flagOther != 0}
+	r := Report{Counted: flags&flagCounts != 0, PerFlow: flags&flagPerFlow != 0, Other: flags&flagOther != 0,
+		Answers: flags&flagAnswers != 0}
 	if flags&flagFilled == 0 {
 		if r.Other {
 			r.Near = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt:]))

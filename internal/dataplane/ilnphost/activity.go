@@ -80,7 +80,7 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error)
 			Key: k, LastRx: momentOf(l.lastRx, now), LastTx: momentOf(l.lastTx, now), LastNonceRx: momentOf(l.LastNonceRx, now),
 			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: uint32(l.Bare),
 			Asks: l.Asks != 0, AsksPerFlow: bpfAsked(l.Asks)&bpfAskedASKED_PER_FLOW != 0,
-			AsksCounts: bpfAsked(l.Asks)&bpfAskedASKED_COUNTS != 0,
+			AsksCounts: bpfAsked(l.Asks)&bpfAskedASKED_COUNTS != 0, AsksAnswers: bpfAsked(l.Asks)&bpfAskedASKED_ANSWERS != 0,
 		})
 		t := p.counted[k].atLeast(l)
 		if p.counted == nil {

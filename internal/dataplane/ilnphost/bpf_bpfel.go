@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 26
+	bpfAbiNumberABI bpfAbiNumber = 27
 )
 
 type bpfAddr struct {
@@ -41,12 +41,23 @@ type bpfAllowanceKey struct {
 	Birth uint32
 }
 
+type bpfAnswerKey struct {
+	_        structs.HostLayout
+	NearNid  bpfHalf
+	FarNid   bpfHalf
+	NearPort uint16
+	FarPort  uint16
+	Proto    uint8
+	Pad      [3]uint8
+}
+
 type bpfAsked uint32
 
 const (
 	bpfAskedASKED          bpfAsked = 1
 	bpfAskedASKED_PER_FLOW bpfAsked = 2
 	bpfAskedASKED_COUNTS   bpfAsked = 4
+	bpfAskedASKED_ANSWERS  bpfAsked = 8
 )
 
 type bpfBucket struct {
@@ -143,6 +154,7 @@ const (
 	bpfEntryFlagsENTRY_UNRECORDED   bpfEntryFlags = 32768
 	bpfEntryFlagsENTRY_COUNTED      bpfEntryFlags = 65536
 	bpfEntryFlagsENTRY_RULED        bpfEntryFlags = 131072
+	bpfEntryFlagsENTRY_ANSWERS      bpfEntryFlags = 262144
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 
@@ -441,6 +453,8 @@ type bpfSessionEntry struct {
 	Shortest    uint16
 	N_ruled     uint8
 	RulesAt     uint8
+	N_answers   uint8
+	Pad         [7]uint8
 }
 
 type bpfSessionKey struct {
@@ -478,6 +492,7 @@ const (
 	bpfSettledFlagsSETTLED_NAMED        bpfSettledFlags = 512
 	bpfSettledFlagsSETTLED_PREINSTALLED bpfSettledFlags = 1024
 	bpfSettledFlagsSETTLED_COUNTED      bpfSettledFlags = 2048
+	bpfSettledFlagsSETTLED_ANSWERS      bpfSettledFlags = 4096
 )
 
 type bpfSocketMarks struct {
@@ -531,6 +546,7 @@ type bpfUplinkLive struct {
 const (
 	bpfMapAbi                 = "abi"
 	bpfMapAllowances          = "allowances"
+	bpfMapAnswerPaths         = "answer_paths"
 	bpfMapCounters            = "counters"
 	bpfMapFlowRules           = "flow_rules"
 	bpfMapHosts               = "hosts"
@@ -634,6 +650,7 @@ type bpfProgramSpecs struct {
 type bpfMapSpecs struct {
 	Abi            *ebpf.MapSpec `ebpf:"abi"`
 	Allowances     *ebpf.MapSpec `ebpf:"allowances"`
+	AnswerPaths    *ebpf.MapSpec `ebpf:"answer_paths"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	FlowRules      *ebpf.MapSpec `ebpf:"flow_rules"`
 	Hosts          *ebpf.MapSpec `ebpf:"hosts"`
@@ -705,6 +722,7 @@ func (o *bpfObjects) Close() error {
 type bpfMaps struct {
 	Abi            *ebpf.Map `ebpf:"abi"`
 	Allowances     *ebpf.Map `ebpf:"allowances"`
+	AnswerPaths    *ebpf.Map `ebpf:"answer_paths"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	FlowRules      *ebpf.Map `ebpf:"flow_rules"`
 	Hosts          *ebpf.Map `ebpf:"hosts"`
@@ -740,6 +758,7 @@ func (m *bpfMaps) Close() error {
 	return _BpfClose(
 		m.Abi,
 		m.Allowances,
+		m.AnswerPaths,
 		m.Counters,
 		m.FlowRules,
 		m.Hosts,

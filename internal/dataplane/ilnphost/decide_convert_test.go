@@ -52,7 +52,8 @@ func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 	m := &decide.Session{
 		Flags: decide.Flags(p.Flags), Slot: p.Slot, Seq: p.Seq, Birth: p.Birth,
 		LocalNID: p.LocalNid.nid(), RemoteNID: p.RemoteNid.nid(), Alias: modelKey(p.Alias), NonceUntil: p.NonceUntil,
-		NRemote: int(p.N_remote), NPaths: int(p.N_paths), Unvalidated: p.Unvalidated, Given: p.Given,
+		NRemote: int(p.N_remote), NPaths: int(p.N_paths), NReserve: int(p.N_reserve),
+		Unvalidated: p.Unvalidated, Given: p.Given,
 		Sources: int(p.N_sources), Long: p.LongPaths, Costs: p.Costs, Grace: p.Grace,
 		LocalNonce: p.LocalNonce.nonce(), RemoteNonce: p.RemoteNonce.nonce(), Live: &live,
 	}
@@ -75,8 +76,8 @@ func modelLive(l noted) decide.Live {
 		WithNonce: l.WithNonce, Bare: l.Bare != 0, SilenceTold: l.SilenceTold, Returned: l.Returned,
 		Hint: l.Hint.l64(), Rule: decide.Found(l.Rule), Cuts: l.Cuts != 0, Retried: l.Retried != 0,
 		Asked: l.Asks&uint8(bpfAskedASKED) != 0, AskedPerFlow: l.Asks&uint8(bpfAskedASKED_PER_FLOW) != 0,
-		AskedCounts: l.Asks&uint8(bpfAskedASKED_COUNTS) != 0,
-		PathBytes:   l.PathBytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
+		AskedCounts: l.Asks&uint8(bpfAskedASKED_COUNTS) != 0, AskedAnswers: l.Asks&uint8(bpfAskedASKED_ANSWERS) != 0,
+		PathBytes: l.PathBytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
 		ToldUntil: l.ToldUntil, UpdatesUntil: l.UpdatesUntil, StallTold: l.StallTold, QueueTold: l.QueueTold,
 		NonceAt: l.NonceAt.l64(), CopyPorts: [2]uint16{hostToNet16(l.CopyPorts[0]), hostToNet16(l.CopyPorts[1])},
 		CopyOpen: l.CopyOpen != 0, CopyAnswers: l.CopyAnswers,

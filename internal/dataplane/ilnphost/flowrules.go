@@ -152,11 +152,21 @@ func (t *uplinkTable) ruleRow(r FlowRules, rule flowrule.Rule) bpfFlowRule {
 	return row
 }
 
-// fields writes into the entry of a session what its rules need.
+// fields writes into the entry of a session what its rules need, and those of its peer.
 func (t *ruleTable) fields(p *Plane, r *bpfSessionEntry, entry ilnp.Entry) {
-	if entry.Rules.Mask == 0 {
+	if entry.Rules.Mask != 0 {
+		t.ownFields(p, r, entry)
+	}
+	if !entry.Answers {
 		return
 	}
+	r.Flags |= bpfEntryFlagsENTRY_ANSWERS
+	for _, path := range entry.Back {
+		r.N_answers += p.uplinks.addPath(r, path)
+	}
+}
+
+func (t *ruleTable) ownFields(p *Plane, r *bpfSessionEntry, entry ilnp.Entry) {
 	r.Flags |= bpfEntryFlagsENTRY_RULED
 	r.Rules, r.RulesAt = uint32(entry.Rules.Mask), uint8(entry.Rules.Set&1)*maxRules
 	if entry.Rules.Mask&t.named[entry.Rules.Set&1] != 0 {

@@ -27,7 +27,7 @@ const (
 const (
 	unsettledOut = bpfEntryFlagsENTRY_INITIATED | bpfEntryFlagsENTRY_PLAIN | bpfEntryFlagsENTRY_DEAD |
 		bpfEntryFlagsENTRY_NONCE_ALWAYS | bpfEntryFlagsENTRY_ENCAP | bpfEntryFlagsENTRY_PREINSTALLED |
-		bpfEntryFlagsENTRY_RULED
+		bpfEntryFlagsENTRY_RULED | bpfEntryFlagsENTRY_ANSWERS
 	unsettledIn = bpfEntryFlagsENTRY_INITIATED | bpfEntryFlagsENTRY_PLAIN | bpfEntryFlagsENTRY_DEAD |
 		bpfEntryFlagsENTRY_RFC6741 | bpfEntryFlagsENTRY_BY_ALIAS
 )
@@ -113,6 +113,7 @@ func settledOf(row bpfSessionEntry) bpfSettledFlags {
 		{bpfEntryFlagsENTRY_NAMED, bpfSettledFlagsSETTLED_NAMED},
 		{bpfEntryFlagsENTRY_PREINSTALLED, bpfSettledFlagsSETTLED_PREINSTALLED},
 		{bpfEntryFlagsENTRY_COUNTED, bpfSettledFlagsSETTLED_COUNTED},
+		{bpfEntryFlagsENTRY_ANSWERS, bpfSettledFlagsSETTLED_ANSWERS},
 	} {
 		if row.Flags&same.entry != 0 {
 			f |= same.line

@@ -315,7 +315,7 @@ func sum(v uint64) uint16 { return ip6.Sum64(roam.L64(v)) }
 // room or no such uplink.
 func (t *uplinkTable) addPath(r *bpfSessionEntry, path ilnp.Path) uint8 {
 	up, ok := t.indexOf(path.Local)
-	next := int(r.N_paths + r.N_reserve + r.N_ruled)
+	next := int(r.N_paths + r.N_reserve + r.N_ruled + r.N_answers)
 	if !ok || next == len(r.Paths) {
 		return 0
 	}

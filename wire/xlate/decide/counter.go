@@ -212,6 +212,7 @@ type Outcome struct {
 	// -1.
 	Link     uint32
 	Path     int
+	Label    uint32       // flow label by which a packet is marked; 0: it is not
 	Src, Dst roam.ILV     // of the packet afterwards
 	Nonce    ilnp.Nonce   // the inserted nonce; Len 0: none
 	Encap    bool         // encapsulated in UDP

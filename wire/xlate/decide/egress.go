@@ -208,8 +208,12 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 		t.noteSent(p, l, t.k.Len)
 		return t.noPath()
 	}
-	i := -1
-	if hasChoice(p, l) && t.c.proto == ip6.TCP && t.c.isWhole() {
+	ruled := -1
+	if p.is(Ruled|Answers) && !isPlainSoon(p, l) {
+		ruled = t.ruledPath(p)
+	}
+	i := ruled
+	if i < 0 && hasChoice(p, l) && t.c.proto == ip6.TCP && t.c.isWhole() {
 		i = t.flowPath(p, l)
 	}
 	if i < 0 {
@@ -230,7 +234,7 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 			return t.noPath()
 		}
 	}
-	if isSpread(p, &t.c) {
+	if ruled < 0 && isSpread(p, &t.c) {
 		l.PathBytes[i] += t.k.frame() * p.cost(i) / 2
 	}
 	return t.sendAlong(p, l, i, hinted, nidsOnly, next)

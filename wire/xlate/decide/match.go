@@ -160,7 +160,7 @@ func (t *step) noteMore(p *Session, l *Live) {
 
 // noteAsked records a probe of the correspondent, and its request.
 func (t *step) noteAsked(p *Session, l *Live) {
-	r, _ := t.reportAsked()
+	r, reports := t.reportAsked()
 	perFlow := r.PerFlow || t.k.Len-t.c.at == probePerFlowLen
 	if perFlow && !l.AskedPerFlow {
 		if !takeShare(&l.ToldUntil, t.now, 0) {
@@ -169,6 +169,9 @@ func (t *step) noteAsked(p *Session, l *Live) {
 		t.tellOf(p, PerFlowAsked, NotFound)
 	}
 	l.Asked, l.AskedPerFlow, l.AskedCounts = true, perFlow, r.Counted
+	if reports { // short probes say nothing of it
+		l.AskedAnswers = r.Answers
+	}
 }
 
 // noteStack learns properties of the sender's stack from a packet.

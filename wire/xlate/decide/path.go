@@ -28,7 +28,7 @@ func (s *State) uplink(p *Session, i int) *Uplink { return &s.Uplinks[p.path(i).
 func (s *State) choose(p *Session, l *Live, skip uint8) int {
 	end, best, least := p.NPaths, -1, uint32(0)
 	if skip != 0 {
-		end = len(p.Paths)
+		end += p.NReserve
 	}
 	for i := range min(end, MaxPaths) {
 		if !s.uplink(p, i).Usable || skip>>p.path(i).Remote&1 != 0 {

@@ -77,7 +77,7 @@ func (t *step) reportAsked() (ilnp.Report, bool) {
 	if !ok || binary.BigEndian.Uint32(b) != reportMark || b[4] != 0 || b[6] != 0 || b[7] != 0 {
 		return ilnp.Report{}, false
 	}
-	r := ilnp.Report{Counted: b[5]&2 != 0, PerFlow: b[5]&4 != 0, Other: b[5]&8 != 0}
+	r := ilnp.Report{Counted: b[5]&2 != 0, PerFlow: b[5]&4 != 0, Other: b[5]&8 != 0, Answers: b[5]&16 != 0}
 	if b, ok = t.k.load(t.c.at+8+reportCountsAt, 16); r.Other && ok {
 		r.Near, r.Far = roam.L64(binary.BigEndian.Uint64(b)), roam.L64(binary.BigEndian.Uint64(b[8:]))
 	}

@@ -73,6 +73,8 @@ const (
 	ICMPRFC6741  Flags = 16384
 	Unrecorded   Flags = 32768
 	Counted      Flags = 65536
+	Ruled        Flags = 131072
+	Answers      Flags = 262144
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.
@@ -99,8 +101,9 @@ type Session struct {
 	NonceUntil              uint64
 	Remote                  [MaxRemote]roam.L64 // unused ones are zero
 	NRemote                 int                 // of Remote, destinations; those behind are accepted sources only
-	Paths                   []Path              // in use, then the reserve
-	NPaths                  int
+	Paths                   []Path              // in use, then the reserve, those for rules and those for answers
+	NPaths, NReserve        int
+	NRuled                  int
 	Unvalidated, Given      uint8 // bits of Remote
 	Sources                 int   // number of further sources in the map of that name
 	Long                    uint16
@@ -129,6 +132,7 @@ type Live struct {
 	Cuts, Retried           bool
 	Asked, AskedPerFlow     bool
 	AskedCounts             bool
+	AskedAnswers            bool
 	PathBytes               [MaxPaths]uint32
 	Learned                 ilnp.Nonce
 	SoughtSince, CopySent   uint32 // ms
@@ -225,6 +229,8 @@ type State struct {
 	Known      map[roam.NID]bool // true: at any locator
 	Places     map[roam.ILV]bool
 	PathCounts map[PathKey]*PathCounts
+	Rules      []Rule // the first one that matches decides
+	answers    map[flow]flowEnds
 	Sockets    Sockets // nil: this host has none
 	Marks      Marks
 	// Forget is called with each new pending peer, so that the owner of the state can bound
@@ -240,6 +246,7 @@ func NewState() *State {
 		Collisions: map[CollisionKey]Key{}, Obstructed: map[ObstructionKey]bool{}, Pending: map[Key]*Pending{},
 		PlainNodes: map[Key]bool{}, PlainFlows: map[FlowKey]FlowEnds{}, Allowances: map[AllowanceKey]*Allowance{},
 		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{},
+		answers: map[flow]flowEnds{},
 	}
 }
 

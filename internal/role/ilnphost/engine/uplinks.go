@@ -157,7 +157,7 @@ func (u *uplinks) completeEntries(entries []dataplane.UplinkEntry) {
 	}
 	for _, p := range u.entries {
 		isLate := func(path ilnp.Path) bool { return slices.Contains(late, path.Local) }
-		if slices.ContainsFunc(p.Paths, isLate) || slices.ContainsFunc(p.Ruled, isLate) {
+		if slices.ContainsFunc(slices.Concat(p.Paths, p.Ruled, p.Back), isLate) {
 			u.report("complete the paths of a session", u.cfg.Plane.Upsert(p))
 		}
 	}

@@ -1,0 +1,181 @@
+package ilnphost
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/flowrule"
+	"roam/ilnp"
+	"roam/multipath"
+	"roam/sim"
+	"roam/wire/xlate/decide"
+)
+
+// ruledPort is the port of the flow that has a rule.
+const ruledPort = 5001
+
+// setRule gives a host the rule that flows to a port of its peers leave from the first of some
+// locators that works, or takes its rules away.
+func (h *Node) setRule(number uint32, port uint16, from ...roam.L64) {
+	h.plane.state.Rules = nil
+	var set flowrule.Set
+	if len(from) > 0 {
+		h.plane.state.Rules = []decide.Rule{{Port: port, From: from}}
+		set = flowrule.Set{{Policy: flowrule.Failover}}
+	}
+	h.core.SetRules(h.net.Now(), number, set)
+	h.net.Settle(h)
+}
+
+// answered is a pair of hosts, a flow with a rule and one without, both with answers.
+type answered struct {
+	*forked
+	flow, other *Flow
+	last        map[*Flow]roam.L64 // where the last answer came in
+	stray       int                // answers of the other flow elsewhere than by the link in use
+}
+
+func newAnswered(t *testing.T, mode ilnp.Mode) *answered {
+	t.Helper()
+	a := &answered{forked: newForked(t, mode, multipath.Normal, 1, near), last: make(map[*Flow]roam.L64)}
+	a.up.Stop()
+	a.down.Stop()
+	a.Delivered = func(h *Node, _ ilnp.SessionKey, d Datagram) {
+		if h == a.mobile && d.answer {
+			a.last[d.flow] = d.sentTo
+		}
+	}
+	a.flow = a.mobile.run(&Flow{From: a.mobile, To: a.server, Echo: true, Port: ruledPort}, time.Millisecond)
+	a.other = a.mobile.run(&Flow{From: a.mobile, To: a.server, Echo: true, Port: ruledPort + 1}, 700*time.Microsecond)
+	return a
+}
+
+// comes waits until answers of the flow come in at a locator, and wants them to go on doing so.
+func (a *answered) comes(t *testing.T, within time.Duration, want roam.L64, when string) {
+	t.Helper()
+	from := a.Elapsed()
+	is := func() bool {
+		came := a.flow.Back.Sub(sim.Start) > from && a.last[a.flow] == want
+		for range 20 { // answers in a row
+			if came {
+				a.Run(time.Millisecond)
+				came = a.last[a.flow] == want
+			}
+		}
+		return came
+	}
+	if !a.RunUntil(within, is) {
+		t.Errorf("%s: no answers at %v within %v, the last one at %v", when, want, within, a.last[a.flow])
+		return
+	}
+	t.Logf("%s: after %v", when, a.Elapsed()-from)
+}
+
+// TestAnswersOnThePathOfARule: the peer answers a flow with a rule on the path that it came by, a link in
+// reserve in the soft mode, and every other flow as before. Without the rule, or when the
+// path dies in either direction, answers are back to normal within a second.
+func TestAnswersOnThePathOfARule(t *testing.T) {
+	for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
+		t.Run(mode.String(), func(t *testing.T) {
+			a := newAnswered(t, mode)
+			a.Run(time.Second)
+			at := make(map[roam.L64]int)
+			count := a.Delivered
+			a.Delivered = func(h *Node, k ilnp.SessionKey, d Datagram) {
+				count(h, k, d)
+				if h == a.mobile && d.answer && d.flow == a.other {
+					at[d.sentTo]++
+				}
+			}
+			a.mobile.setRule(1, ruledPort, netA)
+			a.comes(t, 1200*time.Millisecond, netA, "with the rule") // the peer's daemon looks once a second
+			if paths := a.server.peer(a.mobile).Paths; mode == ilnp.Soft && (len(paths) != 1 || at[netA] > 0) {
+				t.Errorf("the flow without a rule: paths %v, answers at %v", paths, at)
+			}
+			a.mobile.setRule(2, ruledPort, netB)
+			a.comes(t, 200*time.Millisecond, netB, "with another rule")
+			a.mobile.setRule(3, ruledPort, netA)
+			a.comes(t, time.Second, netA, "with the first rule")
+			for name, way := range map[string]sim.Direction{"up": sim.Forward, "down": sim.Backward, "both": sim.Both} {
+				a.cut(1, way)
+				if mode == ilnp.Soft || way != sim.Forward { // the peer goes on using a path that lives in its direction
+					a.comes(t, time.Second, netB, "path died, "+name)
+				}
+				a.Run(time.Second)
+				if late := a.Now().Sub(a.flow.Back); late > 50*time.Millisecond {
+					t.Errorf("path died, %s: no answer for %v", name, late)
+				}
+				a.mobile.at(1).wire.Mend(way)
+				a.comes(t, 10*time.Second, netA, "path lives again, "+name)
+			}
+			a.mobile.setRule(4, ruledPort, netA, netB)
+			a.Run(time.Second)
+			a.mobile.Down(1)
+			a.comes(t, time.Second, netB, "failover")
+			a.mobile.Up(1, netA, near, roam.Infinite)
+			a.mobile.setRule(5, 0)
+			a.Run(time.Second)
+			clear(at)
+			a.Delivered = func(_ *Node, _ ilnp.SessionKey, d Datagram) {
+				if d.answer {
+					at[d.sentTo]++
+				}
+			}
+			a.Run(time.Second)
+			if mode == ilnp.Duality && (at[netA] < 300 || at[netB] < 300) || mode == ilnp.Soft && len(at) != 1 {
+				t.Errorf("without rules: answers at %v", at)
+			}
+			if a.server.plane.entries[ilnp.SessionKey{Local: serverNID, Remote: mobileNID}].Answers {
+				t.Error("the peer of a host without rules still looks for marks")
+			}
+		})
+	}
+}
+
+// TestOwnRuleOfThePeerWins: a peer with a rule of its own for a flow follows that one.
+func TestOwnRuleOfThePeerWins(t *testing.T) {
+	a := newAnswered(t, ilnp.Soft)
+	a.mobile.setRule(1, ruledPort, netA)
+	a.comes(t, 1200*time.Millisecond, netA, "with a rule of the sender")
+	a.server.setRule(1, 0, netS) // the flows' other port is 0
+	a.comes(t, time.Second, netB, "with a rule of the peer")
+	a.server.setRule(2, 1, netS)
+	a.comes(t, time.Second, netA, "with a rule of the peer for another flow")
+}
+
+// TestAnswersGoToValidatedLocatorsOnly: a peer may ask for answers, and mark packets, from where it
+// likes; its host sends nothing to a place that has not been validated.
+func TestAnswersGoToValidatedLocatorsOnly(t *testing.T) {
+	a := newAnswered(t, ilnp.Soft)
+	a.mobile.setRule(1, ruledPort, netA)
+	a.comes(t, 1200*time.Millisecond, netA, "with the rule")
+	key := ilnp.SessionKey{Local: serverNID, Remote: mobileNID}
+	e := a.server.plane.entries[key]
+	if len(e.Back) != 1 || e.Back[0].Remote != netA {
+		t.Fatalf("paths back %v", e.Back)
+	}
+	var to []roam.L64
+	a.Tap = func(p Packet) *Packet {
+		if p.Data.answer {
+			to = append(to, p.Dst.L64)
+		}
+		return &p
+	}
+	out := a.mobile.plane.state.Egress(ns(a.Now()), Packet{
+		Src:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: mobileNID},
+		Dst:  roam.ILV{L64: roam.DefaultSessionPrefix, NID: serverNID},
+		Data: Datagram{Size: 100, flow: a.flow},
+	}.asSeen(0))
+	for range 50 {
+		a.Inject(Packet{
+			Src: roam.ILV{NID: mobileNID, L64: netC}, Dst: roam.ILV{NID: serverNID, L64: netS},
+			label: out.Label, Data: Datagram{Size: 100, flow: a.flow},
+		})
+		a.Run(time.Millisecond)
+	}
+	if out.Label == 0 || slices.Contains(to, netC) || len(to) == 0 {
+		t.Errorf("label %#x, answers to %v", out.Label, to)
+	}
+}

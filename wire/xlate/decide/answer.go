@@ -1,0 +1,97 @@
+package decide
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"roam"
+	"roam/wire/ip6"
+)
+
+// Rule sends the datagrams and segments to a port of peers from the first of some locators of this
+// host that a session has a path from. Of the user's rules the model has no more than that.
+type Rule struct {
+	Port uint16
+	From []roam.L64
+}
+
+// flow is a flow of a session by its NIDs and ports.
+type flow struct {
+	near, far         roam.NID
+	nearPort, farPort uint16
+	proto             uint8
+}
+
+// flowEnds are the locators at the ends of a path.
+type flowEnds struct{ near, far roam.L64 }
+
+const labelMask = 0xfffff
+
+// label returns the flow label of a flow with a rule.
+func (f flow) label() uint32 {
+	ports := uint32(f.nearPort)*uint32(f.farPort) + uint32(f.nearPort^f.farPort)
+	return weight(roam.L64(f.near), roam.L64(f.far), ports+uint32(f.proto)<<24)&labelMask | 1
+}
+
+// flow returns the flow of a packet, given the port of this host first or last; false: it has none.
+func (t *step) flow(near, far roam.NID, outward bool) (flow, bool) {
+	if !t.c.isWhole() || t.c.proto != ip6.TCP && t.c.proto != ip6.UDP {
+		return flow{}, false
+	}
+	from, to, ok := t.k.ports(t.c.at)
+	if !outward {
+		from, to = to, from
+	}
+	return flow{near, far, from, to, t.c.proto}, ok
+}
+
+// noteFlow notes by which path a packet has come, if the peer has marked it.
+func (t *step) noteFlow(p *Session) {
+	f, ok := t.flow(t.dst.NID, t.src.NID, false)
+	b, whole := t.k.load(0, 4)
+	switch {
+	case !p.is(Answers) || !ok || !whole:
+	case binary.BigEndian.Uint32(b)&labelMask == f.label():
+		t.s.answers[f] = flowEnds{t.dst.L64, t.src.L64}
+	default:
+		delete(t.s.answers, f)
+	}
+}
+
+// ruledPath returns the path of a packet that a rule of this host or of the peer chooses, or -1.
+func (t outward) ruledPath(p *Session) int {
+	f, ok := t.flow(p.LocalNID, p.RemoteNID, true)
+	if !ok {
+		return -1
+	}
+	rule := slices.IndexFunc(t.s.Rules, func(r Rule) bool { return r.Port == f.farPort })
+	if !p.is(Ruled) || rule < 0 {
+		return t.s.answerPath(p, f)
+	}
+	for _, from := range t.s.Rules[rule].From {
+		for i := range p.Paths {
+			used := i < p.NPaths || i >= p.NPaths+p.NReserve && i < p.NPaths+p.NReserve+p.NRuled
+			if u := t.s.uplink(p, i); used && u.Usable && u.L64 == from && p.Unvalidated>>p.path(i).Remote&1 == 0 {
+				t.out.Label = f.label()
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// answerPath returns the path that leads back to where a flow came from, or -1.
+func (s *State) answerPath(p *Session, f flow) int {
+	e, is := s.answers[f]
+	if !p.is(Answers) || !is {
+		return -1
+	}
+	for i := range p.Paths {
+		u, remote := s.uplink(p, i), p.path(i).Remote
+		if (i < p.NPaths || i >= p.NPaths+p.NReserve+p.NRuled) && u.Usable && u.L64 == e.near &&
+			p.Remote[remote] == e.far && p.Unvalidated>>remote&1 == 0 {
+			return i
+		}
+	}
+	return -1
+}
