@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type fakeHost struct {
 	items map[string]desired.Item // by key
 	log   []string
 	deny  map[string]error // by key: put fails
+	taken func()           // is called before something is taken back; nil: nothing is
 }
 
 func (f *fakeHost) find(x desired.Item) (desired.Item, error) { return f.items[x.Key()], nil }
@@ -35,6 +37,9 @@ func (f *fakeHost) put(op desired.Op) error {
 }
 
 func (f *fakeHost) take(x desired.Item, old string) error {
+	if f.taken != nil {
+		f.taken()
+	}
 	f.log = append(f.log, "take "+x.Key())
 	if s, ok := x.(desired.Sysctl); ok {
 		s.Value = old
@@ -214,6 +219,42 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 		if err != nil || !maps.Equal(found, f.items) {
 			t.Fatalf("seed %d: %v\nfound    %v\nrestored %v", seed, err, found, f.items)
+		}
+	}
+}
+
+// The journal is replaced once for all that is taken back, and not before: a process that is
+// killed meanwhile leaves the whole list, which its successor takes back again.
+func TestUndoWritesOnce(t *testing.T) {
+	f, a := newFake(t)
+	found := maps.Clone(f.items)
+	mustSet(t, a, "a", desired.State{
+		Addresses: []desired.Address{fakeAddr}, Sysctls: []desired.Sysctl{fakeRA}, Routes: []desired.Route{fakeRoute},
+	})
+	written := func() string {
+		t.Helper()
+		b, err := os.ReadFile(a.journal.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	full := written()
+	f.taken = func() {
+		if written() != full {
+			t.Error("the journal is replaced before all is taken back")
+		}
+	}
+	for range 2 { // as it was left, and as a killed process leaves it
+		j, err := loadJournal(a.journal.path)
+		if err == nil {
+			err = j.undo(f)
+		}
+		if err != nil || !maps.Equal(found, f.items) || strings.Contains(written(), "owner") {
+			t.Fatalf("%v, found %v, restored %v, journal %s", err, found, f.items, written())
+		}
+		if err := os.WriteFile(a.journal.path, []byte(full), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

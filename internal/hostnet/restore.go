@@ -42,7 +42,9 @@ func Restore(journalPath string) error {
 	return nil
 }
 
-// undo takes back every entry, in the order of desired.Undo.
+// undo takes back every entry, in the order of desired.Undo. The file is written once, at
+// the end: until then it also names what is taken back already, which is harmless to take
+// back again.
 func (j *journal) undo(fx effects) error {
 	list := slices.Clone(j.entries)
 	items := make([]desired.Item, len(list))
@@ -50,14 +52,16 @@ func (j *journal) undo(fx effects) error {
 		items[i] = e.item
 	}
 	var failed []error
+	var taken []entry
 	for _, i := range desired.Undo(items) {
 		if err := fx.take(list[i].item, list[i].old); err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		if err := j.edit(list[i:i+1], nil); err != nil {
-			failed = append(failed, err)
-		}
+		taken = append(taken, list[i])
+	}
+	if err := j.edit(taken, nil); err != nil {
+		failed = append(failed, err)
 	}
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("restore the host: %w", err)
