@@ -91,6 +91,10 @@ func allPins(dir string) (pins []string, err error) {
 	})
 	return pins, err
 }
+
+// Remove takes everything away that processes pinned below this directory, of all sets. The
+// kernel detaches the programs in the background, and frees the maps once the last process
+// has closed them.
 func Remove(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
