@@ -18,6 +18,7 @@ import (
 
 	"roam/internal/config"
 	"roam/internal/control"
+	"roam/internal/dataplane"
 	"roam/internal/durable"
 	"roam/internal/role"
 )
@@ -199,13 +200,14 @@ func Restore(configFile string) error {
 }
 
 // restore undoes every kind of role, in the reverse order of the start: one that is not
-// listed any more may have left something.
+// listed any more may have left something. The pins go last: the kernel holds the lock of
+// all changes of links and addresses while it detaches, and detaches when this has ended.
 func restore(cfg config.Config, kinds []role.Kind) error {
 	var errs []error
 	for _, k := range slices.Backward(kinds) {
 		errs = append(errs, k.Restore(cfg))
 	}
-	errs = append(errs, unmountBPF(cfg.Pins()))
+	errs = append(errs, dataplane.Remove(cfg.Pins()), unmountBPF(cfg.Pins()))
 	for _, f := range []string{cfg.Socket(), cfg.InForce(), filepath.Join(cfg.Host.RunDir, "starts")} {
 		if err := os.Remove(f); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 )
 
 // flatSet is the set whose pins builds up to ABI 21 had directly in the directory that
@@ -22,8 +26,75 @@ func movePins(from, to string) error {
 	})
 }
 
-// Remove takes everything away that processes pinned below this directory, of all sets:
-// programs are detached, maps are freed once the last process has closed them.
+// Disarm ends what programs do that processes pinned below this directory, of all sets, or
+// attached through clsact, which detachClassic detaches. On links of tcx a program that does
+// nothing takes their place. To detach them there takes the kernel a grace period of RCU
+// for each direction of each link, one after the other, under the lock that all changes of
+// links, addresses and routes need: Remove has it begin, when those are done.
+//
+// Where nothing is pinned, nothing is attached: Disarm then does not wait for that lock.
+func Disarm(dir string, detachClassic func() error) error {
+	pins, err := allPins(dir)
+	if err != nil || len(pins) == 0 {
+		return err
+	}
+	idle, err := loadIdle()
+	if err != nil {
+		return fmt.Errorf("load a program that does nothing: %w", err)
+	}
+	defer idle.Close()
+	errs := []error{detachClassic()}
+	for _, pin := range pins {
+		if !strings.HasPrefix(filepath.Base(pin), linkPrefix) || replaced(pin, idle) {
+			continue
+		}
+		if err := os.Remove(pin); err != nil {
+			errs = append(errs, fmt.Errorf("detach program: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// replaced puts a program in the place of that of a pinned attachment, and reports whether
+// that is one to a link that is there, and took it.
+func replaced(pin string, prog *ebpf.Program) bool {
+	l, err := link.LoadPinnedLink(pin, nil)
+	if err != nil {
+		return false
+	}
+	defer l.Close()
+	return linkedTo(l) != 0 && l.Update(prog) == nil
+}
+
+// allPins lists the pins of a directory and of those below it; one that is not there has
+// none.
+func allPins(dir string) (pins []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list pins: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			below, err := allPins(filepath.Join(dir, e.Name()))
+			if err != nil {
+				return nil, err
+			}
+			pins = append(pins, below...)
+		}
+	}
+	err = eachPin(dir, func(name string) error {
+		pins = append(pins, filepath.Join(dir, name))
+		return nil
+	})
+	return pins, err
+}
+
+// Remove takes everything away that processes pinned below this directory, of all sets. The
+// kernel detaches the programs in the background, and frees the maps once the last process
+// has closed them.
 func Remove(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

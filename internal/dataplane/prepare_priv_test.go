@@ -1,12 +1,17 @@
 package dataplane
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"roam"
 	"roam/internal/testutil"
@@ -109,6 +114,59 @@ func TestPreparedForASuccessor(t *testing.T) {
 	}
 	if err := s.Prepare(r.link()); err == nil {
 		t.Error("a link that is gone is prepared")
+	}
+}
+
+// Disarmed programs do nothing, though they are attached still, so nothing waits for the
+// kernel. Their removal detaches them, and afterwards there is nothing to disarm.
+func TestDisarm(t *testing.T) {
+	r, s, o := prepared(t)
+	r.attach(s, o)
+	was, dir := r.linkID(s), filepath.Dir(s.Dir())
+	other, beside := r.open(Options{Name: "two"}, 1, r.spec(2, 8))
+	defer beside.close()
+	r.attach(other, beside)
+	_, witness := r.open(Options{Name: "wire", Places: map[string]int{"wire": -1}}, 1, r.spec(3, 8))
+	defer witness.close()
+	for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
+		l, err := link.AttachTCX(link.TCXOptions{Interface: int(r.link()), Program: witness.Mark, Attach: at})
+		r.must(err)
+		defer l.Close()
+	}
+	classic := 0
+	disarm := func() { r.must(Disarm(dir, func() error { classic++; return nil })) }
+	disarm()
+	if in, out := r.passed(true, 1), r.passed(false, 1); in != "3" || out != "3" {
+		t.Errorf("disarmed: programs %s, %s, want that of somebody else", in, out)
+	}
+	if is := r.linkID(s); is != was || classic != 1 {
+		t.Errorf("disarmed: attachment %d, was %d; clsact %d times, want 1", is, was, classic)
+	}
+	disarm() // by the successor of one that was killed
+	r.must(Remove(dir))
+	testutil.Eventually(t, 10*time.Second, func() bool {
+		_, err := link.NewFromID(was)
+		return errors.Is(err, os.ErrNotExist)
+	}, "the program is detached")
+	disarm()
+	if classic != 2 {
+		t.Errorf("clsact is looked through %d times, want 2", classic)
+	}
+}
+
+// The links of programs that do not run on a network link, and those of links that are gone,
+// are unpinned at once.
+func TestDisarmUnpins(t *testing.T) {
+	r, s, o := prepared(t)
+	r.attach(s, o)
+	foreign := filepath.Join(s.Dir(), linkPrefix+"guard_0")
+	r.must(os.Rename(filepath.Join(s.Dir(), abiMap), foreign)) // no tcx link
+	r.ip("link del " + r.near.Name)
+	r.must(Disarm(s.Dir(), func() error { return nil }))
+	for _, pin := range []string{foreign, s.linkPin(r.link(), true), s.linkPin(r.link(), false)} {
+		if _, err := os.Stat(pin); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", pin, err)
+		}
 	}
 }
 

@@ -78,7 +78,9 @@ type Kind struct {
 	New func(Env) Role
 	// Restore undoes what the role has left on the host and in the kernel, also
 	// if the process that left it has been killed, and if the role is not listed
-	// any more. Nothing to undo is no error. It runs while no daemon does.
+	// any more. Nothing to undo is no error. It runs while no daemon does. It ends what
+	// programs do, and leaves their pins to the daemon, which removes those of all roles
+	// afterwards.
 	Restore func(config.Config) error
 }
 

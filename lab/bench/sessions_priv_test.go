@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -160,22 +162,66 @@ func (e *ends) back(i int) error {
 	return nil
 }
 
-// warm has every conversation go both ways once: the first packets of a session bear a
-// nonce, which CN refuses, so they are retransmitted until they arrive.
+// warm has every conversation go both ways. All of them retry side by side: CN refuses nonces,
+// and a peer whose first datagram was retransmitted with its nonce gets them on every packet,
+// until the daemon on MN notices, within a second or so, that it sends others without.
 func (e *ends) warm(b *testing.B) {
 	b.Helper()
-	arrives := func(fd int) bool {
-		_, _, err := unix.Recvfrom(fd, e.in, unix.MSG_DONTWAIT)
-		return err == nil
+	legs := []*leg{{name: "in", send: e.back, to: e.mn}, {name: "out", send: e.out, to: e.cn}}
+	both := func() bool {
+		done := true
+		for _, l := range legs {
+			done = l.try(e) && done
+		}
+		return done
+	}
+	if !testutil.Wait(within+time.Duration(len(e.peers))*patiencePerPeer, both) {
+		b.Fatalf("not all conversations work: %v, %v", legs[0], legs[1])
+	}
+	for arrives(legs[0].to, e.in) || arrives(legs[1].to, e.in) { // what came late
+	}
+}
+
+// leg is one direction of all conversations while they warm up.
+type leg struct {
+	name string
+	send func(i int) error
+	to   int          // the socket that receives
+	came map[int]bool // the conversations of which a datagram has arrived
+	err  error        // of the last datagram that could not be sent
+	left int          // the last conversation of which none has
+}
+
+// try sends a datagram in each conversation of which none has arrived, and reports whether
+// there is none left.
+func (l *leg) try(e *ends) bool {
+	if l.came == nil {
+		l.came = map[int]bool{}
 	}
 	for i := range e.peers {
-		both := func() bool { return e.back(i) == nil && arrives(e.mn) && e.out(i) == nil && arrives(e.cn) }
-		if !testutil.Wait(within, both) {
-			b.Fatalf("conversation %d: nothing arrives", i)
+		if l.came[i] {
+			continue
+		}
+		l.left = i
+		binary.BigEndian.PutUint32(e.in, uint32(i))
+		if err := l.send(i); err != nil {
+			l.err = err
+		}
+		for arrives(l.to, e.in) {
+			l.came[int(binary.BigEndian.Uint32(e.in))] = true
 		}
 	}
-	for arrives(e.mn) || arrives(e.cn) { // what came late
-	}
+	return len(l.came) == len(e.peers)
+}
+
+func (l *leg) String() string {
+	return fmt.Sprintf("%s: %d have, the last that has not is %d, error %v", l.name, len(l.came), l.left, l.err)
+}
+
+// arrives reads a datagram if there is one.
+func arrives(fd int, in []byte) bool {
+	_, _, err := unix.Recvfrom(fd, in, unix.MSG_DONTWAIT)
+	return err == nil
 }
 
 // lag is by how many conversations the way back is behind the way out, so that it meets

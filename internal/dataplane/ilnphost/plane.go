@@ -185,5 +185,11 @@ func (p *Plane) Behind() bool { return p.set.Behind() }
 // adopted, its programs go on with them until the new maps have the sessions.
 func (p *Plane) TakeOver() error { return p.set.TakeOver() }
 
+// Disarm ends what programs do that processes pinned below this directory, or attached through
+// clsact.
+func Disarm(pinDir string, detachClassic func() error) error {
+	return dataplane.Disarm(pinDir, detachClassic)
+}
+
 // Remove takes everything away that processes pinned below this directory.
 func Remove(pinDir string) error { return dataplane.Remove(pinDir) }

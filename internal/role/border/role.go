@@ -32,7 +32,7 @@ var Kind = role.Kind{
 		return &Role{Env: env, loop: loop.New(time.Now), done: make(chan struct{})}
 	},
 	Restore: func(cfg config.Config) error {
-		return errors.Join(dataplane.Remove(filepath.Join(cfg.Pins(), plane.Name)), hostnet.DetachAllClassic())
+		return dataplane.Disarm(filepath.Join(cfg.Pins(), plane.Name), hostnet.DetachAllClassic)
 	},
 }
 

@@ -276,8 +276,7 @@ func (h *Host) Close() error {
 // nothing is translated towards addresses that go.
 func Restore(cfg config.Config) error {
 	err := errors.Join(
-		dataplane.Remove(cfg.Pins()),
-		hostnet.DetachAllClassic(),
+		dataplane.Disarm(cfg.Pins(), hostnet.DetachAllClassic),
 		hostnet.Restore(cfg.Journal()),
 		resolvConf(cfg).Restore(),
 	)

@@ -37,7 +37,7 @@ var Kind = role.Kind{
 		return &Role{Env: env, loop: loop.New(time.Now), links: make(map[roam.LinkID]string)}
 	},
 	Restore: func(cfg config.Config) error {
-		return errors.Join(dataplane.Remove(filepath.Join(cfg.Pins(), config.RoleObserver)), hostnet.DetachAllClassic())
+		return dataplane.Disarm(filepath.Join(cfg.Pins(), config.RoleObserver), hostnet.DetachAllClassic)
 	},
 }
 
