@@ -125,7 +125,7 @@ type savedSession struct {
 	Confirmed    bool          `json:"confirmed,omitempty"`
 	Echoes       bool          `json:"echoes,omitempty"`
 	Keyed        bool          `json:"keyed,omitempty"`
-	MACSent      uint64        `json:"mac_sent,omitempty"`    // counters of a keyed session; its keys are in no state
+	MACSent      uint64        `json:"mac_sent,omitempty"` // counters of a keyed session; its keys are in no state
 	MACUpdated   uint64        `json:"mac_updated,omitempty"`
 	MACAcked     uint64        `json:"mac_acked,omitempty"`
 	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
