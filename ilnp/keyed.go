@@ -141,7 +141,11 @@ func (k *keying) fault(seal *ilnpwire.Seal, message []byte) string {
 	if mac := macOf(k.in, message, seal.Counter, seal.Answers); !hmac.Equal(mac[:], seal.MAC[:]) {
 		return reasonWrongMAC
 	}
-	if isAck(message) && (k.acks.has(seal.Counter) || seal.Answers > k.sent) || !isAck(message) && seal.Counter <= k.updated {
+	old := seal.Counter <= k.updated
+	if isAck(message) {
+		old = k.acks.has(seal.Counter) || seal.Answers > k.sent
+	}
+	if old {
 		return reasonReplayed
 	}
 	return ""

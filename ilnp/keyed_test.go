@@ -63,7 +63,8 @@ func (k *keyedBench) record() Peer {
 func (k *keyedBench) meet() {
 	own := k.entries[theKey].LocalNonce
 	k.peer = keying{
-		out: directionKey(k.secret, peerNID, ownNID, peerNonce, own), in: directionKey(k.secret, ownNID, peerNID, own, peerNonce),
+		out:  directionKey(k.secret, peerNID, ownNID, peerNonce, own),
+		in:   directionKey(k.secret, ownNID, peerNID, own, peerNonce),
 		sent: uint64(epoch.UnixNano()),
 	}
 }
@@ -154,8 +155,9 @@ func TestKeyedForgeries(t *testing.T) {
 	}{
 		"right nonce, no MAC": {reasonNoMAC, plain},
 		"a MAC made up": {reasonWrongMAC, func(k *keyedBench) []byte {
+			lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: toQ.Locators}
 			b, err := ilnpwire.BuildSealed(roam.ILV{NID: peerNID, L64: netQ}, roam.ILV{NID: ownNID, L64: netA}, peerNonce,
-				ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: toQ.Locators}, ilnpwire.Seal{Counter: k.peer.sent + 1})
+				lu, ilnpwire.Seal{Counter: k.peer.sent + 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +217,8 @@ func TestKeyedChanges(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]ilnpwire.Seal{
-		"counter": {Counter: p.Seal.Counter + 1, MAC: p.Seal.MAC}, "answers": {Counter: p.Seal.Counter, Answers: 1, MAC: p.Seal.MAC},
+		"counter": {Counter: p.Seal.Counter + 1, MAC: p.Seal.MAC},
+		"answers": {Counter: p.Seal.Counter, Answers: 1, MAC: p.Seal.MAC},
 	} {
 		if half.fault(&s, p.Payload) != reasonWrongMAC {
 			t.Errorf("the %s was changed: accepted", name)
@@ -334,7 +337,10 @@ func TestKeyedWindow(t *testing.T) {
 	for _, c := range []struct {
 		n   uint64
 		was bool
-	}{{100, false}, {100, true}, {99, false}, {99, true}, {37, false}, {36, true}, {101, false}, {37, true}, {100, true}, {500, false}, {437, false}, {436, true}} {
+	}{
+		{100, false}, {100, true}, {99, false}, {99, true}, {37, false}, {36, true}, {101, false}, {37, true}, {100, true},
+		{500, false}, {437, false}, {436, true},
+	} {
 		if got := w.has(c.n); got != c.was {
 			t.Errorf("has(%d) = %t, %+v", c.n, got, w)
 		}
@@ -401,7 +407,8 @@ func TestKeyGivenLater(t *testing.T) {
 // (Python's hmac).
 func TestKeyedGolden(t *testing.T) {
 	var zero nidkey.Secret
-	key := directionKey(zero, ownNID, peerNID, peerNonce, Nonce{Len: 12, Bytes: [12]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}})
+	long := Nonce{Len: 12, Bytes: [12]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}
+	key := directionKey(zero, ownNID, peerNID, peerNonce, long)
 	if got := hex.EncodeToString(key); got != goldenKey {
 		t.Errorf("key %s, want %s", got, goldenKey)
 	}

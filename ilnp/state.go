@@ -157,7 +157,9 @@ func (c *Core) State() State {
 	st.Disabled, st.Locals = c.host.save()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
-		st.Known = append(st.Known, savedKnown{nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed})
+		st.Known = append(st.Known, savedKnown{
+			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
+		})
 	}
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
@@ -332,7 +334,8 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
 	}
 	if v.Keyed { // without keys until AddPeer gives the secret: it takes no update before
-		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated, acks: window{top: v.MACAcked, seen: ^uint64(0)}}
+		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated}
+		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
 	}
 	c.restoreName(s, v)
 	s.Machine, s.started, s.bad = s, v.Started, make(map[Path]bool)

@@ -366,7 +366,8 @@ func (e *entry) option(key, value, f string) (err error) {
 		}
 		e.Key, err = nidkey.ParseClaim(value)
 	default:
-		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce, lu-order, anywhere and key", f)
+		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce, lu-order, "+
+			"anywhere and key", f)
 	}
 	return err
 }

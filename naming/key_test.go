@@ -30,8 +30,10 @@ func keyOf(t testing.TB, seed uint64) nidkey.Key {
 // TestPairingWithKey: a line has the key, bound by its hash or by the line alone.
 func TestPairingWithKey(t *testing.T) {
 	k := keyOf(t, 1)
-	hashed := Record{NID: k.NID, Locators: []Locator{{0x2001_0db8_0001_0001, DefaultPreference}}, Names: []string{"alpha"},
-		Key: nidkey.Claim{Public: k.Public, Modifier: k.Modifier, Hashed: true}}
+	hashed := Record{
+		NID: k.NID, Locators: []Locator{{0x2001_0db8_0001_0001, DefaultPreference}}, Names: []string{"alpha"},
+		Key: nidkey.Claim{Public: k.Public, Modifier: k.Modifier, Hashed: true},
+	}
 	bound := hashed
 	bound.NID, bound.Key = 0x0011_22ff_0000_0001, nidkey.Claim{Public: k.Public}
 	for name, r := range map[string]Record{"hashed": hashed, "bound": bound} {

@@ -74,7 +74,8 @@ func parsePairing(s string) (Record, error) {
 		return Record{}, fmt.Errorf("it does not begin with %q: paste the whole output of `roam export`", tag+":")
 	}
 	if f[0] != tag && f[0] != tagKeyed {
-		return Record{}, fmt.Errorf("version %q is not known, only %q and %q: the other host has a newer Roam", f[0], tag, tagKeyed)
+		return Record{}, fmt.Errorf("version %q is not known, only %q and %q: the other host has a newer Roam",
+			f[0], tag, tagKeyed)
 	}
 	want := 5
 	if f[0] == tagKeyed {

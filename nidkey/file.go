@@ -40,7 +40,8 @@ func ParseFile(b []byte) (Key, error) {
 	case version != fileVersion && len(lines) > 1:
 		return Key{}, fmt.Errorf("version %q, this Roam knows %q: %w", version, fileVersion, ErrVersion)
 	case len(lines) != 5 || lines[4] != "":
-		return Key{}, fmt.Errorf("%d lines, want 4, each with its end: it was cut or changed: %w", strings.Count(string(b), "\n"), ErrFile)
+		return Key{}, fmt.Errorf("%d lines, want 4, each with its end: it was cut or changed: %w",
+			strings.Count(string(b), "\n"), ErrFile)
 	}
 	var k Key
 	values := [3]string{}

@@ -182,7 +182,8 @@ func (c Claim) Check(nid roam.NID) error {
 		return nil
 	}
 	if want := Hash(c.Public, c.Modifier); want != nid {
-		return fmt.Errorf("the line says that node identifier %v is the hash of its key, which is %v: it was made up or mixed up", nid, want)
+		return fmt.Errorf("the line says that node identifier %v is the hash of its key, which is %v: "+
+			"it was made up or mixed up", nid, want)
 	}
 	return nil
 }

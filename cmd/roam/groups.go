@@ -17,7 +17,7 @@ var groups = []struct {
 	{"Look:", []string{
 		"status", "session", "path", "top", "locator", "peer", "monitor", "counter", "observer", "border", "policy",
 	}},
-	{"Peers:", []string{"export", "add", "remove", "rename"}},
+	{"Peers:", []string{"export", "add", "remove", "rename", "key"}},
 	{"Steer:", []string{"mode", "config"}},
 	{"When something is wrong:", []string{"doctor", "explain", "report"}},
 }

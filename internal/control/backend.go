@@ -64,6 +64,6 @@ type Host interface {
 	// RenamePeer gives a correspondent that was added another name in place of
 	// one that it has; its sessions go on.
 	RenamePeer(ctx context.Context, q RenameRequest) (Peer, error)
-	// Export returns the line with which another host makes this one known.
-	Export(ctx context.Context) (string, error)
+	// Export returns the lines with which another host makes this one known.
+	Export(ctx context.Context) (Exported, error)
 }

@@ -12,8 +12,8 @@ import (
 // OptionExperiment is the type of the experimental destination option (RFC 4727 §3). Its two
 // high bits make a node that does not know it skip it (RFC 8200 §4.2). The first byte of its
 // data says which of Roam's experiments it is. This package knows one, the MAC of a Locator
-// Update, which stands behind the Nonce option in the same header. DEVIATION: no RFC defines
-// it, see docs/rfc/rfc6744.md.
+// Update, which stands behind the Nonce option in the same header. DEVIATION: no RFC
+// defines it, see docs/rfc/rfc6743.md.
 //
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|  Option Type  |  Opt Data Len |     Kind      |               |
@@ -86,7 +86,7 @@ func findSeal(packet []byte, c ip6.Chain) (found *Seal) {
 			continue
 		}
 		for _, o := range list {
-			if s := parseSeal(packet[o.Offset:min(o.Offset+macOptLen, e.Offset+e.Len)]); o.Type == OptionExperiment && s != nil {
+			if s := parseSeal(packet[o.Offset : e.Offset+e.Len]); s != nil {
 				found = s
 				n++
 			}
@@ -108,7 +108,9 @@ func (n Nonce) appendSealed(b []byte, s Seal) ([]byte, error) {
 
 // BuildSealed is BuildUpdate with a MAC.
 func BuildSealed(src, dst roam.ILV, nonce Nonce, lu LocatorUpdate, s Seal) ([]byte, error) {
-	h := ip6.Header{TrafficClass: TrafficClassCS6, NextHeader: ip6.DestOpts, HopLimit: HopLimit, Src: src.Addr(), Dst: dst.Addr()}
+	h := ip6.Header{
+		TrafficClass: TrafficClassCS6, NextHeader: ip6.DestOpts, HopLimit: HopLimit, Src: src.Addr(), Dst: dst.Addr(),
+	}
 	b, err := h.AppendTo(nil)
 	if err == nil {
 		b, err = nonce.appendSealed(b, s)
@@ -157,13 +159,14 @@ func putBeside(inner []byte, at int) ([]byte, error) {
 		return nil, err
 	}
 	end := c.End - behindLen
-	if c.Upper != ip6.ICMPv6 || !c.Whole() || end < c.UpperOffset+ip6.ICMPHeaderLen || inner[c.UpperOffset] != TypeLocatorUpdate ||
-		inner[end] != noNextHeader || inner[end+1] != behindLen/8-1 {
+	if c.Upper != ip6.ICMPv6 || !c.Whole() || end < c.UpperOffset+ip6.ICMPHeaderLen ||
+		inner[c.UpperOffset] != TypeLocatorUpdate || inner[end] != noNextHeader || inner[end+1] != behindLen/8-1 {
 		return inner, nil
 	}
+	message := inner[c.UpperOffset:c.End]
 	f, err := FindNonce(inner, c)
 	s := parseSeal(inner[end+ip6.OptionsAt:])
-	if err != nil || s == nil || !f.Alone || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, inner[c.UpperOffset:c.End]) != 0 {
+	if err != nil || s == nil || !f.Alone || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, message) != 0 {
 		return inner, nil
 	}
 	b, err := f.Nonce.appendSealed(append([]byte(nil), inner[:at]...), *s)

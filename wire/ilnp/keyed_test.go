@@ -12,12 +12,16 @@ import (
 var (
 	sealedFrom = roam.ILV{NID: 0x0200_0000_0000_0001, L64: 0x2001_0db8_000a_0000}
 	sealedTo   = roam.ILV{NID: 0x0200_0000_0000_0002, L64: 0x2001_0db8_000b_0000}
-	theSeal    = Seal{Counter: 0x0102_0304_0506_0708, Answers: 0x1112_1314_1516_1718, MAC: [16]byte{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf}}
+	theSeal    = Seal{
+		Counter: 0x0102_0304_0506_0708, Answers: 0x1112_1314_1516_1718,
+		MAC: [16]byte{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf},
+	}
 )
 
 func sealedUpdate(t testing.TB, nonce Nonce) []byte {
 	t.Helper()
-	lu := LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{{L64: sealedFrom.L64, Preference: 10, Lifetime: 600}}}
+	at := LocatorEntry{L64: sealedFrom.L64, Preference: 10, Lifetime: 600}
+	lu := LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{at}}
 	b, err := BuildSealed(sealedFrom, sealedTo, nonce, lu, theSeal)
 	if err != nil {
 		t.Fatal(err)
@@ -34,13 +38,15 @@ func TestSealedGolden(t *testing.T) {
 		ends   = "20010db8000a00000200000000000001" + "20010db8000b00000200000000000002"
 	)
 	b := sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}})
-	want := "6c0000000044" + "3c40" + ends + "3a05" + "8b0401020304" + option + "01020000" + "9c00SSSS" + "0101" + "0000" + entry
+	want := "6c0000000044" + "3c40" + ends + "3a05" + "8b0401020304" + option + "01020000" +
+		"9c00SSSS" + "0101" + "0000" + entry
 	compareGolden(t, "option", b, want)
 	encap, err := Encapsulate(b, 6740)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = "6c000000004c" + "1140" + ends + "1a541a54004cSSSS" + "3a008b0401020304" + "9c00SSSS" + "0101" + "0000" + entry + "3b04" + option + "0100"
+	want = "6c000000004c" + "1140" + ends + "1a541a54004cSSSS" + "3a008b0401020304" +
+		"9c00SSSS" + "0101" + "0000" + entry + "3b04" + option + "0100"
 	compareGolden(t, "udp", encap, want)
 }
 
@@ -60,7 +66,9 @@ func compareGolden(t *testing.T, name string, b []byte, want string) {
 // TestSealedForms reads both forms back: the message is that without a MAC, byte for byte but
 // for its checksum.
 func TestSealedForms(t *testing.T) {
-	for _, nonce := range []Nonce{{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}, {Len: 12, Bytes: [12]byte{9, 8, 7, 6, 5, 4, 3, 2, 1, 2, 3, 4}}} {
+	for _, nonce := range []Nonce{
+		{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}, {Len: 12, Bytes: [12]byte{9, 8, 7, 6, 5, 4, 3, 2, 1, 2, 3, 4}},
+	} {
 		b := sealedUpdate(t, nonce)
 		encap, err := Encapsulate(b, 6740)
 		if err != nil {
