@@ -258,8 +258,9 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 		c.confirmSoon(now, s)
 		c.pending.openElsewhere(now, s, o)
 		return
-	case s.keys != nil && s.remotes.find(o.Remote.L64) == nil: // the data plane does not follow it either
-		c.refuse(now, s.key, reasonMoveNoMAC)
+	case s.keys != nil && s.remotes.find(o.Remote.L64) == nil:
+		// The data plane does not follow it either, and counts what it drops. An update of the
+		// peer's own, right behind, lists the locator.
 		return
 	case !c.mayList(s, o.Remote.L64):
 		s.stray(now, o.Remote.L64)

@@ -33,6 +33,10 @@ func TestKeys(t *testing.T) {
 		out := pair[1].roam("add", line, "--as", pair[0].name)
 		t.Logf("%s adds %s: %s", pair[1].name, pair[0].name, out)
 	}
+	f := &forgery{w: w, mn: mn, cn: cn, tap: w.tap(t, w.r1, "core"), inject: w.injector(t, "r1"), cnWire: roam.ILVFromAddr(w.wire("cn", 1))}
+	for n := range f.mnWire {
+		f.mnWire[n] = roam.ILVFromAddr(w.wire("mn", n+1))
+	}
 	began := time.Now()
 	u := w.udp(t, "mn", "cn", "cn", 7000, 500)
 	c := w.tcp(t, "mn", "cn", "cn", 7101, true)
@@ -54,10 +58,6 @@ func TestKeys(t *testing.T) {
 		flows(t, u, 50)
 		flows(t, c, 50)
 	})
-	f := &forgery{w: w, mn: mn, cn: cn, tap: w.tap(t, w.r1, "core"), inject: w.injector(t, "r1"), cnWire: roam.ILVFromAddr(w.wire("cn", 1))}
-	for n := range f.mnWire {
-		f.mnWire[n] = roam.ILVFromAddr(w.wire("mn", n+1))
-	}
 	w.must("mn", "ping", "-6", "-c", "2", "-i", "0.2", "-W", "3", "cn")
 	p, _ := f.tap.last("a ping with nonce", func(p ilnpwire.Packet) bool {
 		return p.Src.NID == f.mnWire[0].NID && p.Nonce.Present() && p.Type == ilnpwire.TypeEchoRequest
