@@ -14,7 +14,8 @@ import (
 
 // A session with a peer whose key the user has given is keyed: Locator Updates and their
 // acknowledgements have a MAC, and those without are refused. Everybody on the path reads the
-// nonce; nobody there has the key. The session's keys follow from the secret of both nodes'
+// nonce; nobody there has the key. DEVIATION from RFC 6743 §6, where the nonce alone counts: see
+// docs/rfc/rfc6743.md. The session's keys follow from the secret of both nodes'
 // key pairs, their NIDs and both nonces, one key for each direction.
 
 // labelSession separates these keys from all others that the secret may make one day.

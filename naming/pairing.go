@@ -82,7 +82,8 @@ func parsePairing(s string) (Record, error) {
 		want = 6
 	}
 	if len(f) != want {
-		return Record{}, fmt.Errorf("%d fields between colons, want %d: a part of the line is missing or doubled", len(f), want)
+		return Record{}, fmt.Errorf("%d fields between colons, want %d: a part of the line is missing or doubled",
+			len(f), want)
 	}
 	body := s[:strings.LastIndexByte(s, ':')]
 	if want := sum(body); !strings.EqualFold(f[len(f)-1], want) {

@@ -155,7 +155,8 @@ func (pr *printer) sessionFigures(line func(name, format string, args ...any), s
 		line("proof", "nonce")
 	}
 	if s.LacksKey {
-		line("", "one without came and was refused: a forgery, or it lacks this host's key; `roam export` here, `roam add LINE` there")
+		line("", "one without came and was refused: a forgery, or it lacks this host's key; "+
+			"`roam export` here, `roam add LINE` there")
 	}
 	line("since", "%s", pr.ago(s.Since))
 	line("rtt", "%s", millis(s.RTTMS))

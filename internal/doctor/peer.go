@@ -72,7 +72,7 @@ func lookKey(e *examination, p *PeerFacts) {
 			"its key is known here: either it does not have this host's key, and its moves are not followed, or somebody "+
 			"on the path forges them", p.Word)
 	case p.Session.Proof == "keyed":
-		e.ok("key", "sessions with %s are keyed: nobody on the path can move them", p.Word)
+		e.ok("key", "sessions with %s are keyed: its Locator Updates need a MAC", p.Word)
 	}
 }
 

@@ -141,6 +141,22 @@ func TestSealedCut(t *testing.T) {
 	}
 }
 
+// TestSealedChecksum: a message whose own checksum is wrong does not become right as its MAC
+// moves.
+func TestSealedChecksum(t *testing.T) {
+	encap, err := Encapsulate(sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}), 6740)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encap[ip6.HeaderLen+ip6.UDPHeaderLen+8+ip6.ICMPChecksumAt] ^= 1
+	if err := ip6.FinishL4(encap); err != nil { // that of UDP
+		t.Fatal(err)
+	}
+	if p, err := ParseControl(encap, 6740); err == nil {
+		t.Errorf("read as %+v", p)
+	}
+}
+
 func FuzzSealed(f *testing.F) {
 	b := sealedUpdate(f, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}})
 	f.Add(b)
