@@ -198,6 +198,9 @@ func (p Public) check() error {
 }
 
 func decode(to []byte, text string) error {
+	if strings.ContainsAny(text, "\r\n") { // which the decoder skips
+		return errors.New("a line ends within it")
+	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
 		return fmt.Errorf("no base64url: %w", err)

@@ -165,7 +165,7 @@ func FuzzSealed(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := ParseControl(b, 6740)
-		if err != nil || p.Seal == nil || p.Type != TypeLocatorUpdate || p.OverNIDs {
+		if err != nil || p.Seal == nil || p.Type != TypeLocatorUpdate || !p.Nonce.Present() {
 			return
 		}
 		lu, err := ParseLocatorUpdate(p.Payload)
