@@ -5,6 +5,7 @@ import (
 
 	"roam"
 	"roam/multipath"
+	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -71,6 +72,10 @@ type Peer struct {
 	NonceAlways bool // the option goes on every packet, not only where RFC 6744 §4 wants it
 	NonceFixed  bool // NonceAlways is what people said, not to be found from what the peer does
 	OldFirst    bool // a Locator Update leaves from a locator that the peer knows, before all others
+
+	// Secret is what this node shares with the peer whose key the user has given: Locator Updates
+	// of its sessions need a MAC then.
+	Secret nidkey.Secret
 
 	// Anywhere says that the record's name belongs to the node wherever it is
 	// validated, not only at Locators: whoever claims the NID first has it.
@@ -197,7 +202,7 @@ type Entry struct {
 	Unvalidated             []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unvalidated, named by a file, the user or the DNS, not by the peer alone
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
-	Unconfirmed             bool           // the peer's nonce may be a forgery's (no probe was answered with it): it is followed nowhere
+	Unconfirmed             bool           // the peer's nonce is followed nowhere: it may be forged, or the session is keyed
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
@@ -407,6 +412,8 @@ type PeerState struct {
 	NonceAlways  bool          // every packet to it carries the nonce
 	OldFirst     bool          // Locator Updates to it leave from known locators first
 	WhyPlain     string        // why State is Plain
+	Keyed        bool          // its Locator Updates need a MAC
+	Unkeyed      bool          // they do, and its last one had none
 	Claims       bool          // it only claims the NID: it was validated at no locator of the record
 	Encapsulated []Path        // those on which control messages go in UDP
 	Spread       Spread        // how TCP is spread over Paths

@@ -104,6 +104,9 @@ func (c *Core) unite(now time.Time, s, other *session, pr probe, p ilnpwire.Pack
 		}
 		c.refuse(now, s.key, reasonElsewhere)
 		return
+	case other.keys != nil && other.remotes.find(l) == nil: // its next update lists it, if it is there
+		c.refuse(now, other.key, reasonMoveNoMAC)
+		return
 	case !s.dead && s.confirmed && now.Sub(s.lastNonceRx) < max(3*s.rtt, silenceMin):
 		c.refuse(now, s.key, reasonWrongNonce)
 		return

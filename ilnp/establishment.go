@@ -225,6 +225,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	was := s.state
 	s.state, s.fallback, s.remoteNonce = Established, noFallback, remoteNonce
 	s.refused, s.remembered = false, false
+	c.rekeySession(now, s)
 	if k := c.recordOf(s); k != nil {
 		k.plainUntil = time.Time{}
 	}
@@ -256,6 +257,10 @@ func (c *Core) handleElsewhere(now time.Time, s *session, o Observation) {
 		c.confirm(now, s)
 		c.confirmSoon(now, s)
 		c.pending.openElsewhere(now, s, o)
+		return
+	case s.keys != nil && s.remotes.find(o.Remote.L64) == nil:
+		// The data plane does not follow it either, and counts what it drops. An update of the
+		// peer's own, right behind, lists the locator.
 		return
 	case !c.mayList(s, o.Remote.L64):
 		s.stray(now, o.Remote.L64)

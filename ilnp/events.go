@@ -26,6 +26,10 @@ const (
 	reasonRandom     = "no randomness"
 	reasonElsewhere  = "locator of another session"
 	reasonSite       = "too many pending peers of one site"
+	reasonNoMAC      = "locator update without mac"
+	reasonWrongMAC   = "locator update with a wrong mac"
+	reasonReplayed   = "locator update that is old or came before"
+	reasonMoveNoMAC  = "nonce from a locator that no update with a mac lists"
 
 	reasonReport      = "malformed report"
 	reasonReportBack  = "report of less than before"
@@ -38,6 +42,7 @@ const (
 var suspicious = map[string]bool{
 	reasonNoNonce: true, reasonWrongNonce: true, reasonNoSession: true, reasonLocator: true, reasonToken: true, reasonQuote: true,
 	reasonTooMany: true, reasonForged: true, reasonElsewhere: true, reasonSite: true,
+	reasonNoMAC: true, reasonWrongMAC: true, reasonReplayed: true, reasonMoveNoMAC: true,
 }
 
 // Suspicious reports whether input that was refused for that reason may have been an

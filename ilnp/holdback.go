@@ -56,7 +56,14 @@ func (s *session) startKnowing(at roam.L64) {
 // Roam, which acknowledges updates and knows their sender by its nonce.
 func (s *session) runsRoam() bool { return s.asks && !s.asksByRecord }
 
+// followsNonce reports whether the correspondent takes data from a locator that no update has
+// told it of, if the nonce comes with them. In a keyed session it does not.
+func (s *session) followsNonce() bool { return s.runsRoam() && s.keys == nil }
+
 func (s *session) knows(p Path) bool { return slices.Contains(s.known, p.Local.L64) }
+
+// followsOnce is followsNonce of one that may have run Roam in an earlier session only.
+func (s *session) followsOnce() bool { return s.asks && s.keys == nil }
 
 // sendsFromKnown reports whether data leave from a locator that is known.
 func (s *session) sendsFromKnown() bool { return slices.ContainsFunc(s.entry.Paths, s.knows) }
@@ -68,7 +75,7 @@ func (s *session) sendsFromKnown() bool { return slices.ContainsFunc(s.entry.Pat
 func (c *steering) heldBack(now time.Time, s *session, wanted []Path) []Path {
 	known := wanted
 	unknown := func(p Path) bool { return !s.knows(p) }
-	if s.state == Established && !s.runsRoam() && len(s.known) > 0 && slices.ContainsFunc(wanted, unknown) {
+	if s.state == Established && !s.followsNonce() && len(s.known) > 0 && slices.ContainsFunc(wanted, unknown) {
 		known = c.knownPaths(now, s, wanted)
 	}
 	switch {
@@ -77,8 +84,8 @@ func (c *steering) heldBack(now time.Time, s *session, wanted []Path) []Path {
 		return wanted
 	case s.course == ahead:
 		return wanted
-	case s.course == onWanted && s.sendsFromKnown() && (c.cfg.Mode == Hard || s.asks || s.isSilent(now)):
-		s.course, s.silent = ahead, c.cfg.Mode != Hard && !s.asks
+	case s.course == onWanted && s.sendsFromKnown() && (c.cfg.Mode == Hard || s.followsOnce() || s.isSilent(now)):
+		s.course, s.silent = ahead, c.cfg.Mode != Hard && !s.followsOnce()
 		s.replied.known, s.replied.wanted = false, false
 		c.arm(&s.schedule, timerReturn, now, max(returnAfter, s.rtt*3/2))
 		return wanted
@@ -128,7 +135,7 @@ func (s *session) isSilent(now time.Time) bool {
 func (c *node) Unacquainted() []SessionKey {
 	var ss []*session
 	for _, s := range c.sessions {
-		if s.state == Established && !s.runsRoam() && len(s.known) > 0 {
+		if s.state == Established && !s.followsNonce() && len(s.known) > 0 {
 			ss = append(ss, s)
 		}
 	}

@@ -97,7 +97,8 @@ func (ps *pendingPeers) sendUpdate(now time.Time, k *pendingPeer) bool {
 	own, at := ps.ownTowards(k)
 	path := Path{Local: at, Remote: k.key.Remote.L64}
 	lu, drawn := ps.host.drawUpdate(now, ps.effects.draw, ps.listing(k, at.L64), at.L64, ps.formOf(k))
-	if drawn == 0 || ps.obstructed.has(k.key.Remote.NID, path) {
+	// A peer with a key would refuse it; it answers probes.
+	if drawn == 0 || ps.obstructed.has(k.key.Remote.NID, path) || ps.cache.isKeyed(k.key.Remote.NID) {
 		return false
 	}
 	b, err := ilnpwire.BuildUpdate(roam.ILV{NID: k.key.Local, L64: at.L64}, k.key.Remote, own, lu)

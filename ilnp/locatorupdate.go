@@ -19,6 +19,9 @@ type updates struct {
 // startUpdate starts the exchange of a set; its first transmission uses the best of paths.
 func (c *updates) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
 	s.update.begin(now, list, paths)
+	if s.keys != nil {
+		s.update.since = s.keys.sent
+	}
 	s.strayed = false
 	c.disarm(&s.schedule, timerRefresh)
 	c.transmitUpdate(now, s)
@@ -119,15 +122,8 @@ func (s *session) longest() time.Duration {
 // sendUpdate sends the set on a path: with the Nonce option, UDP encapsulated, or both.
 func (c *updates) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.LocatorUpdate) bool {
 	option, encap := c.updateForms(s, p)
-	if encap { // only Roam accepts this form
-		b, ok := c.buildUpdate(p, s, lu, false)
-		if !ok {
-			return false
-		}
-		defer c.transmitControl(now, s, p, b, true)
-	}
 	if option {
-		over := s.update.isOverNIDs(s.profile)
+		over := s.keys == nil && s.update.isOverNIDs(s.profile)
 		b, ok := c.buildUpdate(p, s, lu, over)
 		s.update.overNIDs = s.update.overNIDs || over
 		if !ok {
@@ -135,14 +131,24 @@ func (c *updates) sendUpdate(now time.Time, p Path, s *session, lu ilnpwire.Loca
 		}
 		c.transmitControl(now, s, p, b, false)
 	}
+	if encap { // only Roam accepts this form
+		b, ok := c.buildUpdate(p, s, lu, false) // behind the other one: of two MACs the later one counts
+		if !ok {
+			return false
+		}
+		c.transmitControl(now, s, p, b, true)
+	}
 	return true
 }
 
 // buildUpdate builds the packet of a Locator Update or an acknowledgement, with a checksum over
 // NIDs or over addresses.
 func (c *sender) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, overNIDs bool) ([]byte, bool) {
-	src := roam.ILV{NID: s.localNID, L64: p.Local.L64}
-	b, err := ilnpwire.BuildUpdate(src, roam.ILV{NID: s.remoteNID, L64: p.Remote}, s.localNonce, lu)
+	src, dst := roam.ILV{NID: s.localNID, L64: p.Local.L64}, roam.ILV{NID: s.remoteNID, L64: p.Remote}
+	if s.keys != nil { // a peer with a key runs Roam, which has one checksum rule for ICMPv6
+		return s.keys.build(src, dst, s.localNonce, lu)
+	}
+	b, err := ilnpwire.BuildUpdate(src, dst, s.localNonce, lu)
 	if err == nil && overNIDs {
 		err = ilnpwire.FinishOverNIDs(b)
 	}

@@ -7,12 +7,15 @@ import (
 
 	"roam"
 	"roam/multipath"
+	"roam/nidkey"
 )
 
 // correspondent is what is known of a node apart from any session.
 type correspondent struct {
 	profile
 	nid        roam.NID
+	secret     nidkey.Secret
+	keyed      bool // it had a secret, which is not known yet after a restart
 	anywhere   bool // its name is not bound to locators
 	names      []string
 	locators   remotes
@@ -45,6 +48,12 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		k.profile = seen.advised(p)
 	}
 	k.anywhere = p.Anywhere
+	k.secret, k.keyed = p.Secret, p.Secret.Present()
+	for _, s := range c.sorted() {
+		if s.remoteNID == p.NID {
+			c.rekeySession(now, s)
+		}
+	}
 	k.names = slices.Clone(p.Names)
 	k.locators = nil
 	for _, r := range p.Locators {
@@ -87,7 +96,8 @@ func (seen profile) advised(p Peer) profile {
 // would change nothing.
 func (c *node) Knows(p Peer) bool {
 	k := c.known[p.NID]
-	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) {
+	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) ||
+		k.secret != p.Secret || k.keyed != p.Secret.Present() {
 		return false
 	}
 	said := k.profile.advised(p)
@@ -226,7 +236,8 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 		}
 	}
 	p.Views = s.views(now, p.Shares)
-	p.Claims = !s.owned
+	p.Claims, p.Keyed = !s.owned, s.keys != nil
+	p.Unkeyed = p.Keyed && s.keys.unkeyed
 	if k := c.recordOf(s); k != nil {
 		p.Names = slices.Clone(k.names)
 	}
@@ -235,7 +246,7 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 
 func (c *node) showKnown(now time.Time, k *correspondent) PeerState {
 	p := PeerState{Key: SessionKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
-		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst}
+		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst, Keyed: k.secret.Present()}
 	for _, r := range k.locators {
 		p.Locators = append(p.Locators, r.show(now, false))
 	}

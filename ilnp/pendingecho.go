@@ -184,6 +184,9 @@ func (ps *pendingPeers) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.
 		// from there, and sends this from its own locator, must not receive it.
 		return false
 	}
+	if ps.cache.isKeyed(p.Src.NID) {
+		return false // it takes no acknowledgement without a MAC: it gets one when it has a session
+	}
 	own, _ := ps.ownTowards(k)
 	b, err := ilnpwire.BuildUpdate(p.Dst, p.Src, own, lu.Ack())
 	if err == nil && p.OverNIDs {

@@ -69,7 +69,10 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	case s == nil:
 		c.refuse(now, key, reasonWrongNonce)
 		return
+	case c.refusesUnkeyed(now, s, p):
+		return
 	case !s.confirmed && c.confirmedByUpdate(now, s, p):
+		s.acceptSeal(p)
 		return
 	case !s.confirmed:
 		s.early, s.earlyLink = bytes.Clone(packet), link
@@ -82,6 +85,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.refuse(now, s.key, reason)
 		return
 	}
+	s.acceptSeal(p)
 	s.lastNonceRx, s.lastControl = now, now
 	if lu.Operation == ilnpwire.Advertisement || s.update.matches(lu) { // another acknowledgement is in the form of who knows what
 		c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
@@ -93,7 +97,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		if s.update.matches(lu) {
 			c.confirmPaths(now, s, by)
 		}
-		if !c.placeAcked(now, s, p, lu, len(packet)) {
+		if !c.placeAcked(now, s, p, lu, len(packet)) && !c.answersOlder(now, s, p) {
 			c.handleAck(now, s, lu, p.Encapsulated)
 		}
 		return

@@ -26,6 +26,7 @@ type session struct {
 	localNID, remoteNID     roam.NID
 	state                   SessionState
 	localNonce, remoteNonce Nonce
+	keys                    *keying // nil: the nonce alone says who the peer is
 	profile
 	fallback      fallback
 	refused       bool      // a Parameter Problem was why it fell back
@@ -291,7 +292,8 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 		ICMPRule:    s.ruleOfICMP(),
 		Unrecorded:  !s.owned,
 		Counted:     c.countsPaths(s, paths),
-		Unconfirmed: s.state == Established && !s.confirmed, Paths: paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
+		Unconfirmed: s.state == Established && (!s.confirmed || s.keys != nil),
+		Paths:       paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 || p.PerFlow {
 		p.Costs = s.multipath.RateCosts(paths) // TCP goes by its own rules

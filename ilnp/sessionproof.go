@@ -231,7 +231,7 @@ func (c *updates) askByLifetimes(now time.Time, s *session, path Path) bool {
 	if drawn == 0 {
 		return false
 	}
-	over := s.overNIDs(f.updates + 1)
+	over := s.keys == nil && s.overNIDs(f.updates+1)
 	b, ok := c.buildUpdate(path, s, lu, over)
 	if ok && s.encaps(path) && c.hasUDP(s) {
 		encap, err := ilnpwire.Encapsulate(b, c.cfg.UDPPort)

@@ -88,6 +88,7 @@ type savedKnown struct {
 	savedProfile
 	PlainUntil time.Time `json:"plain_until"`
 	Anywhere   bool      `json:"anywhere,omitempty"`
+	Keyed      bool      `json:"keyed,omitempty"`
 }
 
 type savedSession struct {
@@ -123,6 +124,10 @@ type savedSession struct {
 	AlsoNamed    bool          `json:"also_named,omitempty"`
 	Confirmed    bool          `json:"confirmed,omitempty"`
 	Echoes       bool          `json:"echoes,omitempty"`
+	Keyed        bool          `json:"keyed,omitempty"`
+	MACSent      uint64        `json:"mac_sent,omitempty"` // counters of a keyed session; its keys are in no state
+	MACUpdated   uint64        `json:"mac_updated,omitempty"`
+	MACAcked     uint64        `json:"mac_acked,omitempty"`
 	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
 }
 
@@ -152,7 +157,9 @@ func (c *Core) State() State {
 	st.Disabled, st.Locals = c.host.save()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
-		st.Known = append(st.Known, savedKnown{nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere})
+		st.Known = append(st.Known, savedKnown{
+			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
+		})
 	}
 	for _, s := range c.sorted() {
 		st.Sessions = append(st.Sessions, s.save())
@@ -198,6 +205,9 @@ func (s *session) save() savedSession {
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Encapsulated: s.encapPaths(), AsksPerFlow: s.multipath.Wished(), Long: slices.Clone(s.entry.Long),
 		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Echoes: s.echoes, Known: slices.Clone(s.known),
+	}
+	if k := s.keys; k != nil {
+		v.Keyed, v.MACSent, v.MACUpdated, v.MACAcked = true, k.sent, k.updated, k.acks.top
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -256,7 +266,7 @@ func (c *node) restoreKnown(list []savedKnown) {
 	for _, v := range list {
 		c.known[v.NID] = &correspondent{
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
-			anywhere: v.Anywhere,
+			anywhere: v.Anywhere, keyed: v.Keyed,
 		}
 	}
 }
@@ -322,6 +332,10 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		localNonce: loadNonce(v.LocalNonce), remoteNonce: loadNonce(v.RemoteNonce), profile: v.savedProfile.profile(),
 		fallback: v.Fallback, announced: v.Announced, remotes: loadRemotes(v.Remotes), nonceUntil: v.NonceUntil,
 		dead: v.Dead, rtt: v.RTT, lastRx: v.LastRx, lastTx: v.LastTx, lastMove: v.LastMove, lastMoveRTT: v.LastMoveRTT,
+	}
+	if v.Keyed { // without keys until AddPeer gives the secret: it takes no update before
+		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated}
+		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
 	}
 	c.restoreName(s, v)
 	s.Machine, s.started, s.bad = s, v.Started, make(map[Path]bool)

@@ -51,6 +51,7 @@ type exchange struct {
 	path     Path       // of the last transmission
 	overNIDs bool       // it was sent summed so
 	doubtful bool       // an older acknowledgement came after this set had left: confirm it once more
+	since    uint64     // in a keyed session, the counter of the last message before this set
 	renewal  bool       // of a set that the correspondent has: its lifetimes only
 }
 

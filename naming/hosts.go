@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"roam"
+	"roam/nidkey"
 )
 
 // Error is one fault of a hosts file.
@@ -97,14 +98,14 @@ func ParseHosts(name, text string) ([]Record, error) {
 // The first form is that of the papers: identifier first. The option "order=locator-first"
 // reverses it for its line; alone on a line, it reverses the form of all later lines, until
 // "order=identifier-first" restores it. Other options are checksum=ipv6|rfc6741,
-// update=rfc6743|draft, nonce=first|always, lu-order=new|old and anywhere=yes|no. "#"
-// begins a comment.
+// update=rfc6743|draft, nonce=first|always, lu-order=new|old, anywhere=yes|no and
+// key=KEY, the node's public key. "#" begins a comment.
 //
 // ReadHosts merges the lines of one node in one file: each may add locators and names. A
 // later file replaces the locators and options of an earlier one, see Record.With. A name
 // means one node in all files: a line that gives it to another node has a fault.
 func ReadHosts(files ...File) Hosts {
-	p := hostsParser{byName: make(map[string]owner), all: make(map[roam.NID]int)}
+	p := hostsParser{byName: make(map[string]owner), all: make(map[roam.NID]int), keys: make(map[roam.NID]boundKey)}
 	for _, f := range files {
 		p.read(f)
 	}
@@ -117,8 +118,15 @@ type owner struct {
 	at  Place
 }
 
+// boundKey is the key of a node, and the place of the line that says so.
+type boundKey struct {
+	key nidkey.Claim
+	at  Place
+}
+
 type hostsParser struct {
 	out    Hosts
+	keys   map[roam.NID]boundKey
 	all    map[roam.NID]int // index in out.Records
 	byName map[string]owner
 
@@ -199,6 +207,9 @@ func (p *hostsParser) line(n int, fields []string) (Record, error) {
 			return r, fmt.Errorf("name %s means node %v since %s: give this node, %v, another name", name, o.nid, since, r.NID)
 		}
 	}
+	if k, bound := p.keys[r.NID]; bound && r.Key.Present() && k.key.Public != r.Key.Public {
+		return r, fmt.Errorf("node %v has key %s in %v and %s here: a node has one key", r.NID, k.key, k.at, r.Key)
+	}
 	next := Record{NID: r.NID}
 	i, known := p.index[r.NID]
 	if known {
@@ -212,6 +223,9 @@ func (p *hostsParser) line(n int, fields []string) (Record, error) {
 	} else {
 		p.index[r.NID] = len(p.records)
 		p.records = append(p.records, next)
+	}
+	if r.Key.Present() {
+		p.keys[r.NID] = boundKey{r.Key, Place{p.file, n}}
 	}
 	for _, name := range r.Names {
 		if _, ok := p.byName[name]; !ok {
@@ -346,8 +360,14 @@ func (e *entry) option(key, value, f string) (err error) {
 		var i int
 		i, err = word(f, value, anywhereWords)
 		e.Anywhere = Anywhere(i)
+	case "key":
+		if e.Key.Present() {
+			return fmt.Errorf("%q: the line has a key already", f)
+		}
+		e.Key, err = nidkey.ParseClaim(value)
 	default:
-		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce, lu-order and anywhere", f)
+		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce, lu-order, "+
+			"anywhere and key", f)
 	}
 	return err
 }

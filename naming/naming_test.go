@@ -64,7 +64,8 @@ func TestHostsFaults(t *testing.T) {
 		{"multicast", "1-2-3-4.ff02+0+0+0 a", "multicast"},
 		{"preference", "nid=1:2:3:4 l64=2001:2:3:4,70000 a", "not a number from 0 to 65535"},
 		{"prefix length", "nid=1:2:3:4 l64=2001:db8::/48 a", "locator"},
-		{"option", "nid=1:2:3:4 colour=red a", "there are nid, l64, order, checksum, update, nonce, lu-order and anywhere"},
+		{"option", "nid=1:2:3:4 colour=red a", "there are nid, l64, order, checksum, update, nonce, lu-order, " +
+			"anywhere and key"},
 		{"checksum", "nid=1:2:3:4 checksum=tcp a", "want one of ipv6, rfc6741"},
 		{"checksum empty", "nid=1:2:3:4 checksum= a", "want one of ipv6, rfc6741"},
 		{"update", "nid=1:2:3:4 update=x a", "want one of rfc6743, draft"},
@@ -144,7 +145,7 @@ func TestPairingFaults(t *testing.T) {
 		{"cut in front", sampleLine[4:], "does not begin with"},
 		{"a field missing", "roam1:11-22ff-0-1:server:00000000", "4 fields"},
 		{"changed", strings.Replace(sampleLine, "db8", "db9", 1), "the line was changed on its way"},
-		{"newer", "roam2:x", "a newer Roam"},
+		{"newer", "roam3:x", "a newer Roam"},
 		{"nid", signed("roam1:11-22ff-0:2001+db8+1+1:x"), "3 groups"},
 		{"zero", signed("roam1:0-0-0-0:2001+db8+1+1:x"), "no node has it"},
 		{"locator", signed("roam1:1-2-3-4:fe80+0+0+0:x"), "link-local"},

@@ -7,10 +7,14 @@ import (
 	"strings"
 
 	"roam"
+	"roam/nidkey"
 )
 
-// tag begins a pairing line and gives its version.
-const tag = "roam1"
+// The tags begin a pairing line and give its version: without a key, and with one.
+const (
+	tag      = "roam1"
+	tagKeyed = "roam2"
+)
 
 // maxLocators bounds the locators of a pairing line.
 const maxLocators = 255
@@ -18,6 +22,10 @@ const maxLocators = 255
 // FormatPairing returns the line that introduces the node of r to another host:
 //
 //	roam1:n-n-n-n:l+l+l+l[/preference][,...]:name:checksum
+//	roam2:n-n-n-n:l+l+l+l[/preference][,...]:name:key[.modifier]:checksum
+//
+// The second form is that of a record with a key, in base64url. A modifier says that the NID is
+// the hash of the key.
 //
 // It is one word of printable ASCII, so that chat programs and shells do not change it. The
 // checksum is CRC-32 (IEEE 802.3) of the text before its colon; it detects errors, not
@@ -45,6 +53,9 @@ func FormatPairing(r Record) (string, error) {
 	}
 	nid, _, _ := strings.Cut(roam.ILV{NID: r.NID}.String(), ".")
 	body := strings.Join([]string{tag, nid, strings.Join(locs, ","), name}, ":")
+	if r.Key.Present() {
+		body = strings.Join([]string{tagKeyed, nid, strings.Join(locs, ","), name, r.Key.String()}, ":")
+	}
 	return body + ":" + sum(body), nil
 }
 
@@ -62,15 +73,21 @@ func parsePairing(s string) (Record, error) {
 	if !IsPairing(s) {
 		return Record{}, fmt.Errorf("it does not begin with %q: paste the whole output of `roam export`", tag+":")
 	}
-	if f[0] != tag {
-		return Record{}, fmt.Errorf("version %q is not known, only %q: the other host has a newer Roam", f[0], tag)
+	if f[0] != tag && f[0] != tagKeyed {
+		return Record{}, fmt.Errorf("version %q is not known, only %q and %q: the other host has a newer Roam",
+			f[0], tag, tagKeyed)
 	}
-	if len(f) != 5 {
-		return Record{}, fmt.Errorf("%d fields between colons, want 5: a part of the line is missing or doubled", len(f))
+	want := 5
+	if f[0] == tagKeyed {
+		want = 6
+	}
+	if len(f) != want {
+		return Record{}, fmt.Errorf("%d fields between colons, want %d: a part of the line is missing or doubled",
+			len(f), want)
 	}
 	body := s[:strings.LastIndexByte(s, ':')]
-	if want := sum(body); !strings.EqualFold(f[4], want) {
-		return Record{}, fmt.Errorf("checksum %q, want %q: the line was changed on its way, copy it again", f[4], want)
+	if want := sum(body); !strings.EqualFold(f[len(f)-1], want) {
+		return Record{}, fmt.Errorf("checksum %q, want %q: the line was changed on its way, copy it again", f[len(f)-1], want)
 	}
 	nid, err := roam.ParseNID(f[1])
 	if err != nil {
@@ -96,9 +113,18 @@ func parsePairing(s string) (Record, error) {
 	if err := checkNode(nid, locators); err != nil {
 		return Record{}, err
 	}
+	var key nidkey.Claim
+	if f[0] == tagKeyed {
+		if key, err = nidkey.ParseClaim(f[4]); err != nil {
+			return Record{}, err
+		}
+		if err := key.Check(nid); err != nil {
+			return Record{}, err
+		}
+	}
 	// Merging into an empty record drops duplicates and finds contradictions.
 	out := Record{NID: nid}
-	if err := out.merge(Record{Locators: locators, Names: []string{name}}); err != nil {
+	if err := out.merge(Record{Locators: locators, Names: []string{name}, Key: key}); err != nil {
 		return Record{}, err
 	}
 	out.sortLocators()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"roam"
+	"roam/nidkey"
 )
 
 // DefaultPreference is the preference of a locator written without one.
@@ -23,6 +24,7 @@ type Record struct {
 	Nonce    Nonce
 	Order    Order
 	Anywhere Anywhere
+	Key      nidkey.Claim // zero: the node has none, as far as is known
 }
 
 // Locator is one locator of a correspondent.
@@ -109,6 +111,9 @@ func (r Record) Options() []string {
 	if r.Anywhere != AnywhereUnset {
 		f = append(f, "anywhere="+anywhereWords[r.Anywhere])
 	}
+	if r.Key.Present() {
+		f = append(f, "key="+r.Key.String())
+	}
 	return f
 }
 
@@ -129,6 +134,7 @@ func (r *Record) merge(o Record) error {
 		NID: r.NID, Locators: slices.Clone(r.Locators), Names: slices.Clone(r.Names),
 		Checksum: max(r.Checksum, o.Checksum), Update: max(r.Update, o.Update),
 		Nonce: max(r.Nonce, o.Nonce), Order: max(r.Order, o.Order), Anywhere: max(r.Anywhere, o.Anywhere),
+		Key: cmp.Or(r.Key, o.Key),
 	}
 	for _, l := range o.Locators {
 		i := slices.IndexFunc(next.Locators, func(x Locator) bool { return x.L64 == l.L64 })
@@ -159,6 +165,9 @@ func (r *Record) merge(o Record) error {
 	if o.Anywhere != AnywhereUnset && r.Anywhere != AnywhereUnset && o.Anywhere != r.Anywhere {
 		return fmt.Errorf("anywhere=%s here and %s before, of one node", anywhereWords[o.Anywhere], anywhereWords[r.Anywhere])
 	}
+	if o.Key.Present() && r.Key.Present() && o.Key.Public != r.Key.Public {
+		return fmt.Errorf("key=%s here and %s before, of one node: a node has one key", o.Key, r.Key)
+	}
 	*r = next
 	return nil
 }
@@ -181,6 +190,7 @@ func (r Record) With(newer Record) Record {
 	out.Nonce = cmp.Or(newer.Nonce, r.Nonce)
 	out.Order = cmp.Or(newer.Order, r.Order)
 	out.Anywhere = cmp.Or(newer.Anywhere, r.Anywhere)
+	out.Key = cmp.Or(newer.Key, r.Key)
 	return out
 }
 

@@ -133,8 +133,9 @@ func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Ses
 	if err != nil {
 		p.ProbeErr = err.Error()
 	}
-	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
-		p.Export, err = b.Export(ctx) // without it, remedies are less specific
+	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		lines, err := b.Export(ctx) // without it, remedies are less specific
+		p.Export = lines.Line
 		return err
 	})
 	// The probe may have opened the session, so read its present state.

@@ -16,7 +16,7 @@ var groups = []struct {
 }{
 	{"Start and stop:", []string{"up", "down"}},
 	{"Show:", []string{"status", "session", "path", "top", "locator", "peer", "monitor", "counter"}},
-	{"Peers:", []string{"export", "add", "rename", "remove"}},
+	{"Peers:", []string{"export", "add", "rename", "remove", "key"}},
 	{"Configure:", []string{"mode", "config"}},
 	{"Diagnose:", []string{"doctor", "explain", "report"}},
 	{"Other roles:", []string{"observer", "border", "policy"}},

@@ -60,7 +60,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.sessionCommand(), a.pathCommand(), a.topCommand(), a.locatorCommand(), a.counterCommand(), a.modeCommand(),
 		a.monitorCommand(), a.configCommand(), a.upCommand(), a.downCommand(),
-		a.exportCommand(), a.addCommand(), a.removeCommand(), a.renameCommand(), a.peerCommand(),
+		a.exportCommand(), a.addCommand(), a.removeCommand(), a.renameCommand(), a.peerCommand(), keyCommand(a),
 		a.doctorCommand(), a.explainCommand(), a.reportCommand(),
 		a.observerCommand(), a.borderCommand(), a.policyCommand(), a.labCommand(), a.versionCommand(), a.statusCommand(),
 	)

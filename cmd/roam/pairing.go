@@ -13,10 +13,13 @@ import (
 )
 
 func (a *app) exportCommand() *cobra.Command {
-	return &cobra.Command{
+	v1 := false
+	cmd := &cobra.Command{
 		Use: "export", Short: "Print the line by which another host adds this one", Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context(), v1) },
 	}
+	cmd.Flags().BoolVar(&v1, "v1", false, "leave this host's key out, for a peer whose Roam knows no keys")
+	return cmd
 }
 
 func (a *app) addCommand() *cobra.Command {
@@ -63,19 +66,22 @@ func (a *app) removeCommand() *cobra.Command {
 	}
 }
 
-func (a *app) export(ctx context.Context) error {
-	var line string
+func (a *app) export(ctx context.Context, v1 bool) error {
+	var lines control.Exported
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
-		line, err = b.Export(ctx)
+		lines, err = b.Export(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(control.Exported{Line: line})
+	if v1 && lines.V1 != "" {
+		lines.Line, lines.V1 = lines.V1, ""
 	}
-	fmt.Fprintln(a.Out, line)
+	if a.JSON {
+		return a.PrintJSON(lines)
+	}
+	fmt.Fprintln(a.Out, lines.Line)
 	return nil
 }
 
@@ -113,6 +119,9 @@ func (a *app) known(p control.Peer) error {
 		return a.PrintJSON(p)
 	}
 	fmt.Fprintf(a.Out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
+	if p.Keyed {
+		fmt.Fprintln(a.Out, "its key is known: in sessions with it, Locator Updates without a right MAC are refused")
+	}
 	if p.Warning != "" {
 		a.Warn("%s", p.Warning)
 	}

@@ -149,6 +149,15 @@ func notesOn(s control.Session, p control.SessionPath) string {
 
 // sessionFigures prints the facts that only a peer with a session has.
 func (pr *printer) sessionFigures(line func(name, format string, args ...any), s control.Session) {
+	if s.Proof == "keyed" {
+		line("proof", "keyed: Locator Updates need a MAC by its key")
+	} else {
+		line("proof", "nonce")
+	}
+	if s.LacksKey {
+		line("", "one without came and was refused: a forgery, or it lacks this host's key; "+
+			"`roam export` here, `roam add LINE` there")
+	}
 	line("since", "%s", pr.ago(s.Since))
 	line("rtt", "%s", millis(s.RTTMS))
 	if s.LastMove.IsZero() {

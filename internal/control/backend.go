@@ -65,8 +65,8 @@ type Host interface {
 	// RenamePeer gives a correspondent that was added another name in place of
 	// one that it has; its sessions go on.
 	RenamePeer(ctx context.Context, q RenameRequest) (Peer, error)
-	// Export returns the line with which another host makes this one known.
-	Export(ctx context.Context) (string, error)
+	// Export returns the lines with which another host makes this one known.
+	Export(ctx context.Context) (Exported, error)
 }
 
 // Border is what the role of a site border router answers. Where the daemon has no such

@@ -129,10 +129,9 @@ func (c *Client) RenamePeer(ctx context.Context, q RenameRequest) (out Peer, err
 }
 
 // Export is Backend.Export.
-func (c *Client) Export(ctx context.Context) (string, error) {
-	var out Exported
-	err := c.call(ctx, http.MethodGet, "/v1/export", nil, &out)
-	return out.Line, err
+func (c *Client) Export(ctx context.Context) (out Exported, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/export", nil, &out)
+	return out, err
 }
 
 // Reload is Backend.Reload.

@@ -72,7 +72,7 @@ func TestRoundTrip(t *testing.T) {
 	flows, err := c.Flows(ctx, control.FlowRequest{Peer: 7, Port: 443})
 	check("Flows", f.FlowList, flows, err)
 	line, err := c.Export(ctx)
-	check("Export", f.ExportLine, line, err)
+	check("Export", f.ExportLine, line.Line, err)
 	reloaded, err := c.Reload(ctx)
 	check("Reload", f.ReloadValue, reloaded, err)
 	peers, err := c.Peers(ctx)

@@ -90,4 +90,4 @@ func (n noHost) RemovePeer(context.Context, RemoveRequest) (Removed, error) { re
 
 func (n noHost) RenamePeer(context.Context, RenameRequest) (Peer, error) { return Peer{}, n.err }
 
-func (n noHost) Export(context.Context) (string, error) { return "", n.err }
+func (n noHost) Export(context.Context) (Exported, error) { return Exported{}, n.err }

@@ -66,10 +66,7 @@ func Handler(b Backend) http.Handler {
 	get("/v1/sessions", func(ctx context.Context) (any, error) { return list(b.Sessions(ctx)) })
 	get("/v1/counters", func(ctx context.Context) (any, error) { return list(b.Counters(ctx)) })
 	get("/v1/history", func(ctx context.Context) (any, error) { return list(b.History(ctx)) })
-	get("/v1/export", func(ctx context.Context) (any, error) {
-		line, err := b.Export(ctx)
-		return Exported{Line: line}, err
-	})
+	get("/v1/export", func(ctx context.Context) (any, error) { return b.Export(ctx) })
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { stream(w, r, b) })
 
 	handle(mux, "PUT /v1/mode", func(ctx context.Context, q ModeRequest) (any, error) {

@@ -117,6 +117,8 @@ type Session struct {
 	OptionOn      string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
 	Encapsulation string          `json:"encapsulation"`       // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
 	Spread        string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
+	Proof         string          `json:"proof"`               // of its Locator Updates: "keyed" or "nonce"
+	LacksKey      bool            `json:"lacks_key,omitempty"` // its last update had no MAC: forged, or it lacks our key
 	WhyPlain      string          `json:"why_plain,omitempty"` // why the state is "plain"
 	LastMove      time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
 	LastMoveMS    float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
@@ -237,6 +239,7 @@ type Peer struct {
 	Names    []string   `json:"names"`
 	Address  netip.Addr `json:"address"` // its session address
 	Locators []roam.L64 `json:"locators"`
+	Keyed    bool       `json:"keyed"`             // the line had its key, or its key was known before
 	Warning  string     `json:"warning,omitempty"` // what does not work with it for now
 }
 
@@ -311,6 +314,7 @@ type PlainEcho struct {
 // Exported holds the line of `roam export`.
 type Exported struct {
 	Line string `json:"line"`
+	V1   string `json:"v1,omitempty"` // the line without this host's key, for versions before; absent: it has none
 }
 
 // ModeRequest asks for a mode by its name.

@@ -21,6 +21,7 @@ func lookPeer(e *examination, f Facts) {
 		return
 	}
 	lookIdentity(e, p)
+	lookKey(e, p)
 	lookResolved(e, p)
 	if lookObstructed(e, p) {
 		return // policies leave no path to probe
@@ -58,6 +59,21 @@ func lookIdentity(e *examination, p *PeerFacts) {
 		return
 	}
 	e.ok("peer", "%s is %v, at %s", p.Word, s.NID, strings.Join(at, ", "))
+}
+
+// lookKey checks that both ends of a keyed session have the other's key.
+func lookKey(e *examination, p *PeerFacts) {
+	switch line := p.Export; {
+	case p.Session.LacksKey && line == "":
+		line = "LINE"
+		fallthrough
+	case p.Session.LacksKey:
+		e.add(Warning, "key", "run there: `roam add '"+line+"'`", "a Locator Update of %s had no MAC and was refused, as "+
+			"its key is known here: either it does not have this host's key, and its moves are not followed, or somebody "+
+			"on the path forges them", p.Word)
+	case p.Session.Proof == "keyed":
+		e.ok("key", "sessions with %s are keyed: its Locator Updates need a MAC", p.Word)
+	}
 }
 
 // lookResolved compares the addresses that applications get with the right ones.

@@ -88,6 +88,22 @@ func TestMissingHalf(t *testing.T) {
 	}
 }
 
+// A keyed peer that sends unkeyed updates is named, with the line that it lacks.
+func TestLacksKey(t *testing.T) {
+	f := well()
+	s := control.Session{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: "established", Proof: "keyed"}
+	s.LacksKey = true
+	s.Locators = []control.RemoteLocator{{L64: 1 << 61}}
+	f.Peer = &PeerFacts{Word: "c", Session: &s, Export: "roam2:here"}
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "no MAC") || !strings.Contains(b[0], "add 'roam2:here'") {
+		t.Errorf("findings %q", b)
+	}
+	s.LacksKey = false
+	if b := bad(f); len(b) != 0 {
+		t.Errorf("a keyed session: %q", b)
+	}
+}
+
 func TestRefusedUnlisted(t *testing.T) {
 	f := well()
 	f.Refused = 3

@@ -12,7 +12,7 @@ import (
 var cores = []string{"ilnp", "sbr", "mip6", "nemo", "shim6", "tcpassist", "observer"}
 
 // shared are parts of cores that know no protocol.
-var shared = []string{"sched", "multipath", "flowrule"}
+var shared = []string{"sched", "multipath", "flowrule", "nidkey"}
 
 // coreless are packages that serve any core, and so import none.
 var coreless = []string{

@@ -10,8 +10,8 @@ import (
 // pureRoots are the packages without effects: the vocabulary, the shared parts of
 // cores, the codecs, the cores, the simulator that drives them, and what roles want
 // of the network of a host.
-var pureRoots = []string{".", "sched", "multipath", "flowrule", "wire", "naming", "ilnp", "sbr", "mip6", "nemo",
-	"shim6", "sim", "internal/hostnet/desired"}
+var pureRoots = []string{".", "sched", "multipath", "flowrule", "nidkey", "wire", "naming", "ilnp", "sbr", "mip6",
+	"nemo", "shim6", "sim", "internal/hostnet/desired"}
 
 // pureImports is what a pure package may import besides our own; a trailing
 // slash allows what lies below. The ban is on direct imports, since fmt itself

@@ -52,6 +52,7 @@ type Session struct {
 	OptionOn      string        `json:"option_on"`
 	Encapsulation string        `json:"encapsulation"`
 	Spread        string        `json:"spread"`
+	Proof         string        `json:"proof"`
 	MoveMs        float64       `json:"last_move_ms"`
 	TxPackets     uint64        `json:"tx_packets"`
 	RxPackets     uint64        `json:"rx_packets"`

@@ -30,6 +30,7 @@ type Packet struct {
 	HopLimit     uint8
 	Encapsulated bool   // ParseControl took it out of UDP
 	Nonce        Nonce  // the zero value: no Nonce option
+	Seal         *Seal  // nil: no MAC
 	Proto        uint8  // upper-layer protocol
 	Type, Code   uint8  // of an ICMPv6 message, if its header is present
 	OverNIDs     bool   // its ICMPv6 checksum counts locators as zero
@@ -120,6 +121,7 @@ func newPacket(b []byte, c ip6.Chain) (Packet, error) {
 		FlowLabel:    c.Header.FlowLabel,
 		HopLimit:     c.Header.HopLimit,
 		Nonce:        f.Nonce,
+		Seal:         findSeal(b, c),
 		Proto:        c.Upper,
 		Fragmented:   !c.Whole(),
 		Later:        c.Later(),

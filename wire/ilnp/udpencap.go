@@ -44,6 +44,15 @@ func Encapsulate(packet []byte, port uint16) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encapsulate in udp: %w", err)
 	}
+	if packet, err = putBehind(packet[:c.End], c, f); err == nil {
+		c, err = ip6.Walk(packet)
+	}
+	if err == nil {
+		f, err = FindNonce(packet, c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encapsulate in udp: %w", err)
+	}
 	if len(c.Exts) != 1 || !f.Alone || c.Upper != ip6.ICMPv6 || port == 0 {
 		return nil, fmt.Errorf("encapsulate in udp: want one header with the nonce alone, an icmpv6 message, and a port: %w",
 			ip6.ErrMalformed)
@@ -123,7 +132,7 @@ func Decapsulate(b []byte, port uint16) ([]byte, error) {
 	inner := append(append(make([]byte, 0, c.End), b[:at]...), b[at+ip6.UDPHeaderLen:c.End]...)
 	inner[c.NextOff] = ip6.DestOpts
 	binary.BigEndian.PutUint16(inner[ip6.PayloadLenAt:], uint16(len(inner)-ip6.HeaderLen))
-	return inner, nil
+	return putBeside(inner, at)
 }
 
 // BuildEncapsulatedEcho makes an echo request or reply in UDP as o says. It pads the data

@@ -180,7 +180,9 @@ func (f *Fake) RenamePeer(_ context.Context, q control.RenameRequest) (control.P
 }
 
 // Export returns ExportLine.
-func (f *Fake) Export(context.Context) (string, error) { return f.ExportLine, f.Err }
+func (f *Fake) Export(context.Context) (control.Exported, error) {
+	return control.Exported{Line: f.ExportLine}, f.Err
+}
 
 // Reload notes "reload" and returns ReloadValue.
 func (f *Fake) Reload(context.Context) (control.Reloaded, error) {

@@ -14,6 +14,7 @@ import (
 	"roam/internal/config"
 	"roam/internal/control"
 	dataplane "roam/internal/dataplane/ilnphost"
+	"roam/internal/keyfile"
 	"roam/naming"
 )
 
@@ -183,17 +184,17 @@ func (h *Host) SetLinkEnabled(ctx context.Context, link string, enabled bool) er
 	return refusal
 }
 
-// Export returns the line with which another host makes this one known.
-func (h *Host) Export(ctx context.Context) (line string, err error) {
+// Export returns the lines with which another host makes this one known.
+func (h *Host) Export(ctx context.Context) (out control.Exported, err error) {
 	var failure error
-	if err := h.do(ctx, func(now time.Time) { line, failure = h.exportLine(now) }); err != nil {
-		return "", err
+	if err := h.do(ctx, func(now time.Time) { out, failure = h.exportLines(now) }); err != nil {
+		return out, err
 	}
-	return line, failure
+	return out, failure
 }
 
-// exportLine is Export in the engine's goroutine.
-func (h *Host) exportLine(now time.Time) (string, error) {
+// exportLines is Export in the engine's goroutine.
+func (h *Host) exportLines(now time.Time) (out control.Exported, err error) {
 	r := naming.Record{NID: h.nid}
 	for _, l := range h.engine.Core().Locals(now) {
 		if !l.Disabled && l.State != ilnp.Aged {
@@ -202,16 +203,21 @@ func (h *Host) exportLine(now time.Time) (string, error) {
 	}
 	name, err := os.Hostname()
 	if err != nil {
-		return "", fmt.Errorf("export: %w", err)
+		return out, fmt.Errorf("export: %w", err)
 	}
 	if own, ok := h.names.Load().ByNID(h.nid); ok && len(own.Names) > 0 {
 		name = own.Names[0]
 	}
 	if name, err = naming.CleanName(name); err != nil {
-		return "", fmt.Errorf("export: host name: %w", err)
+		return out, fmt.Errorf("export: host name: %w", err)
 	}
 	r.Names = []string{name}
-	return naming.FormatPairing(r)
+	if out.Line, err = naming.FormatPairing(r); err != nil || h.key == nil {
+		return out, err
+	}
+	out.V1, r.Key = out.Line, keyfile.Claim(h.key, h.nid)
+	out.Line, err = naming.FormatPairing(r)
+	return out, err
 }
 
 // Reload takes over what can change while the host runs, and reads the names again.
@@ -223,9 +229,15 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
 			return
 		}
+		key, err := keyfile.Read(h.cfg)
+		if err != nil {
+			failure = control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed; the key so far is in use")
+			return
+		}
 		if failure = h.applyRules(now, next); failure != nil {
 			return
 		}
+		h.key = key
 		h.apply(now, next)
 		failure = h.loadNames(h.engine.Core())
 	})

@@ -138,6 +138,17 @@ func (b book) add(r naming.Record, replace bool) (book, error) {
 	}, next.HostsLine()), r.NID)
 }
 
+// sameKey refuses a record with another key than the one that is known of its node.
+func (b book) sameKey(r naming.Record, replace bool) error {
+	known := b.record(r.NID).Key
+	if replace || !known.Present() || !r.Key.Present() || known.Public == r.Key.Public {
+		return nil
+	}
+	return control.Errorf(control.CodeConflict, "node %v has the key %s here, and %s on the line: a node has one key",
+		r.NID, known.Public, r.Key.Public).
+		WithHint("if the peer itself says that it has a new key, add the line with --replace")
+}
+
 // without returns a line without some names; "" if none is left to it.
 func without(l naming.Line, names []string) string {
 	r := l.Record

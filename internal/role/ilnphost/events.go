@@ -93,11 +93,11 @@ func (h *Host) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
 // missingHalf says what is likely missing where a peer refuses our nonce, and the line
 // to run there: hosts that do not know us answer as those without ILNP do.
 func (h *Host) missingHalf(now time.Time) []any {
-	line, err := h.exportLine(now)
+	lines, err := h.exportLines(now)
 	if err != nil {
 		return nil // this host has no name to be added by
 	}
-	return []any{"likely", "no Roam there, or it does not know this host", "run_there", "roam add '" + line + "'"}
+	return []any{"likely", "no Roam there, or it does not know this host", "run_there", "roam add '" + lines.Line + "'"}
 }
 
 // attributes returns what an event has, for the log.

@@ -19,10 +19,12 @@ import (
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/dnsio"
 	"roam/internal/hostnet"
+	"roam/internal/keyfile"
 	"roam/internal/rawio"
 	"roam/internal/role"
 	"roam/internal/role/ilnphost/engine"
 	"roam/naming"
+	"roam/nidkey"
 )
 
 // Kind is the role "host".
@@ -57,6 +59,7 @@ type Host struct {
 	warnings []string
 	// literalFault is why literals is not complete; "": it is.
 	literalFault string
+	key          *nidkey.Key // nil: this host has none
 	tally        tally
 	move         move
 	security     quota
@@ -88,6 +91,10 @@ func New(env role.Env) *Host {
 // needs the one before.
 func (h *Host) Start(context.Context) (err error) {
 	if h.nid, err = identity(h.cfg); err != nil {
+		return err
+	}
+	// Without its key a host would send updates that its peers refuse, and believe unkeyed ones.
+	if h.key, err = keyfile.Read(h.cfg); err != nil {
 		return err
 	}
 	device, err := h.loadAndSetUp()

@@ -17,6 +17,7 @@ import (
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/durable"
 	"roam/internal/hostnet"
+	"roam/internal/keyfile"
 	"roam/multipath"
 )
 
@@ -37,7 +38,7 @@ func identity(cfg config.Config) (roam.NID, error) {
 		}
 		return roam.ILVFromAddr(addrs[0]).NID, nil
 	}
-	file := filepath.Join(cfg.Host.StateDir, "nid")
+	file := keyfile.NIDPath(cfg)
 	b, err := os.ReadFile(file)
 	if err == nil {
 		nid, err := roam.ParseNID(strings.TrimSpace(string(b)))

@@ -201,6 +201,13 @@ func (h *Host) peerOf(r naming.Record) ilnp.Peer {
 	if r.Update != naming.UpdateUnset {
 		p.DraftLU = r.Update == naming.UpdateDraft
 	}
+	if h.key != nil && r.Key.Present() {
+		secret, err := h.key.Shared(r.Key.Public)
+		if err != nil { // the parser refuses such a key
+			h.log.Warn("a peer's key is not used", "peer", r.NID, "err", err)
+		}
+		p.Secret = secret
+	}
 	for _, l := range r.Locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: roam.Infinite})
 	}

@@ -50,6 +50,10 @@ func (h *Host) AddPeer(ctx context.Context, q control.AddRequest) (control.Peer,
 		return control.Peer{}, control.Errorf(control.CodeConflict, "%s is this host itself", r.NID).
 			WithHint("run `roam export` on the other host, and `roam add` here")
 	}
+	if err := r.Key.Check(r.NID); err != nil {
+		return control.Peer{}, control.Errorf(control.CodeInvalid, "read line: %w", err).
+			WithHint("run `roam export` there, and copy its line")
+	}
 	if q.As != "" {
 		name, err := naming.CleanName(q.As)
 		if err != nil {
@@ -59,6 +63,9 @@ func (h *Host) AddPeer(ctx context.Context, q control.AddRequest) (control.Peer,
 	}
 	j := h.judgement(ctx, r, q.As != "", q.Replace, q.Force)
 	return h.changePeer(ctx, r.NID, func(b book) (book, error) {
+		if err := b.sameKey(r, q.Replace); err != nil {
+			return b, err
+		}
 		if err := j.judge(b, r.Names).refusal("add", addWays); err != nil {
 			return b, err
 		}
@@ -115,7 +122,10 @@ func (h *Host) changePeer(ctx context.Context, nid roam.NID, change func(book) (
 	}
 	full, err := h.takeBook(ctx, next)
 	r := next.record(nid)
-	out := control.Peer{NID: nid, Names: r.Names, Address: control.SessionAddr(h.cfg.Host.SessionPrefix, nid)}
+	out := control.Peer{
+		NID: nid, Names: r.Names, Keyed: r.Key.Present(),
+		Address: control.SessionAddr(h.cfg.Host.SessionPrefix, nid),
+	}
 	for _, l := range r.Locators {
 		out.Locators = append(out.Locators, l.L64)
 	}
@@ -123,7 +133,16 @@ func (h *Host) changePeer(ctx context.Context, nid roam.NID, change func(book) (
 	if full != nil && h.cfg.Host.Accept != config.AcceptAny {
 		out.Warning = full.Error() + raiseRoom
 	}
+	if out.Keyed && !h.hasKey(ctx) {
+		out.Warning = "this host has no key, so nothing is keyed: run `roam key new`, and add its line there again"
+	}
 	return out, err
+}
+
+// hasKey reports whether this host has a key.
+func (h *Host) hasKey(ctx context.Context) (has bool) {
+	err := h.do(ctx, func(time.Time) { has = h.key != nil })
+	return has && err == nil
 }
 
 // writeBook writes a change of the file of added peers; d.keeping is held.

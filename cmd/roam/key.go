@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"roam"
+	"roam/internal/cli"
+	"roam/internal/config"
+	"roam/internal/control"
+	"roam/internal/keyfile"
+	"roam/nidkey"
+
+	"github.com/spf13/cobra"
+)
+
+// shownKey is what `roam key show --json` and `roam key new --json` print. It has nothing of
+// the private half.
+type shownKey struct {
+	File   string    `json:"file"`
+	Public string    `json:"public"`
+	NID    *roam.NID `json:"nid,omitempty"` // absent: the daemon takes that of an address
+	Hashed bool      `json:"hashed"`        // the NID is the hash of the key
+}
+
+func keyCommand(a *app) *cobra.Command {
+	noun := &cobra.Command{
+		Use: "key", Short: "Show or make the key of this host", Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return keyShow(a) },
+	}
+	noun.AddCommand(
+		&cobra.Command{
+			Use: "new", Short: "Make the key; a host that has never started gets its NID from it", Args: cli.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return keyNew(cmd.Context(), a) },
+		},
+		&cobra.Command{
+			Use: "show", Short: "Show the public key, and whether the NID is its hash", Args: cli.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return keyShow(a) },
+		},
+	)
+	return noun
+}
+
+// keyNew makes a key, and has a daemon that runs take it.
+func keyNew(ctx context.Context, a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	k, err := keyfile.New(cfg)
+	if errors.Is(err, keyfile.ErrExists) {
+		return control.Errorf(control.CodeConflict, "%w", err).
+			WithHint("`roam key show` shows it; for a new one remove the file: every peer must then add the new line")
+	}
+	if err != nil {
+		return err
+	}
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		_, err := b.Reload(ctx)
+		return err
+	})
+	if err := a.key(shownOf(cfg, &k)); err != nil || a.JSON {
+		return err
+	}
+	fmt.Fprintln(a.Out, "\nNow `roam export` here, and `roam add LINE` on each peer; and the other way round.")
+	if err != nil && !errors.Is(err, control.ErrNotRunning) {
+		a.Warn("the daemon has not taken the key: %v; restart it", err)
+	}
+	return nil
+}
+
+func keyShow(a *app) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	k, err := keyfile.Read(cfg)
+	if err != nil {
+		return err
+	}
+	if k == nil {
+		return control.Errorf(control.CodeNotFound, "this host has no key").WithHint("`roam key new` makes one")
+	}
+	return a.key(shownOf(cfg, k))
+}
+
+// shownOf returns what people see of a key.
+func shownOf(cfg config.Config, k *nidkey.Key) shownKey {
+	s := shownKey{File: keyfile.Path(cfg), Public: k.Public.String()}
+	if nid, ok := keyfile.NID(cfg); ok {
+		s.NID, s.Hashed = &nid, nid == k.NID
+	}
+	return s
+}
+
+// key prints what people see of a key.
+func (pr *printer) key(s shownKey) error {
+	if pr.JSON {
+		return pr.PrintJSON(s)
+	}
+	fmt.Fprintf(pr.Out, "key   %s\n", s.Public)
+	switch {
+	case s.NID == nil:
+		fmt.Fprintln(pr.Out, "nid   that of an address: the key is bound to it by this host's pairing line")
+	case s.Hashed:
+		fmt.Fprintf(pr.Out, "nid   %v, the hash of the key\n", *s.NID)
+	default:
+		fmt.Fprintf(pr.Out, "nid   %v, not the hash of the key: this host's pairing line binds them\n", *s.NID)
+	}
+	fmt.Fprintf(pr.Out, "file  %s\n", s.File)
+	return nil
+}

@@ -1,0 +1,204 @@
+package ilnp
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"roam"
+	"roam/nidkey"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// A session with a peer whose key the user has given is keyed: Locator Updates and their
+// acknowledgements have a MAC, and those without are refused. Everybody on the path reads the
+// nonce; nobody there has the key. DEVIATION from RFC 6743 §6, where the nonce alone counts: see
+// docs/rfc/rfc6743.md. The session's keys follow from the secret of both nodes'
+// key pairs, their NIDs and both nonces, one key for each direction.
+
+// labelSession separates these keys from all others that the secret may make one day.
+const labelSession = "roam keyed session 1"
+
+// restoredAhead is added to the counter of a session that is restored: the state may be older
+// than the last update that left, and a counter must never be used twice.
+const restoredAhead = 1 << 32
+
+// keying is what a keyed session has besides its nonces.
+type keying struct {
+	out, in []byte // keys of the MACs of the two directions; nil: the secret is not known yet
+	sent    uint64 // counter of the last message that left
+	updated uint64 // counter of the last update that was accepted; older ones are refused
+	acks    window
+	unkeyed bool // the peer's last update had no MAC: it may lack our key
+}
+
+// window remembers which counters of acknowledgements came: each counts once, in any order
+// among the last 64.
+type window struct {
+	top  uint64
+	seen uint64 // bit i: top - i
+}
+
+// has reports whether a counter came before, or is too old to tell.
+func (w window) has(n uint64) bool {
+	return n <= w.top && (w.top-n >= 64 || w.seen>>(w.top-n)&1 != 0)
+}
+
+func (w *window) add(n uint64) {
+	if n > w.top {
+		shift := n - w.top
+		w.top, w.seen = n, w.seen<<min(shift, 64) // a shift by 64 leaves nothing
+	}
+	w.seen |= 1 << (w.top - n)
+}
+
+// directionKey derives the key of what one node sends to the other one.
+func directionKey(secret nidkey.Secret, from, to roam.NID, fromNonce, toNonce Nonce) []byte {
+	info := binary.BigEndian.AppendUint64([]byte(labelSession), uint64(from))
+	info = binary.BigEndian.AppendUint64(info, uint64(to))
+	for _, n := range []Nonce{fromNonce, toNonce} {
+		info = append(append(info, n.Len), n.Bytes[:]...)
+	}
+	// It fails for keys of more than 8160 bytes only.
+	key, _ := hkdf.Key(sha256.New, secret.Bytes(), nil, string(info), sha256.Size)
+	return key
+}
+
+// macOf covers the whole message, type and operation included, with its checksum zero, the
+// counter, and the counter that it answers. The key covers the rest: direction, NIDs, nonces.
+func macOf(key, message []byte, counter, answers uint64) (mac [ilnpwire.MACLen]byte) {
+	h := hmac.New(sha256.New, key)
+	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, counter), answers))
+	h.Write(message[:2])
+	h.Write([]byte{0, 0})
+	h.Write(message[4:])
+	copy(mac[:], h.Sum(nil))
+	return mac
+}
+
+// rekey derives the keys of a session from the present secret. Counters stay as long as the
+// keys do: with the secret or a nonce they begin anew.
+func (s *session) rekey(now time.Time, secret nidkey.Secret) {
+	switch {
+	case !secret.Present():
+		s.keys = nil
+		return
+	case !s.remoteNonce.Present():
+		s.keys = &keying{}
+		return
+	}
+	k := keying{
+		out: directionKey(secret, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
+		in:  directionKey(secret, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
+	}
+	if was := s.keys; was != nil && (was.out == nil && was.sent > 0 || hmac.Equal(was.out, k.out)) {
+		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
+	}
+	// The nonces may be those of an earlier session, whose counters are lost.
+	k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
+	s.keys = &k
+}
+
+// rekeySession has a session follow what is known of its peer's key.
+func (c *steering) rekeySession(now time.Time, s *session) {
+	var secret nidkey.Secret
+	if k := c.known[s.remoteNID]; k != nil {
+		secret = k.secret
+	}
+	was := s.keys != nil
+	s.rekey(now, secret)
+	if was != (s.keys != nil) && s.state == Established && s.entry.Seq != 0 {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// build builds the packet of a Locator Update or an acknowledgement with its MAC.
+func (k *keying) build(src, dst roam.ILV, nonce Nonce, lu ilnpwire.LocatorUpdate) ([]byte, bool) {
+	message, err := lu.AppendTo(nil)
+	if err != nil || k.out == nil {
+		return nil, false
+	}
+	k.sent++
+	seal := ilnpwire.Seal{Counter: k.sent}
+	if lu.Operation == ilnpwire.Acknowledgement {
+		seal.Answers = k.updated
+	}
+	seal.MAC = macOf(k.out, message, seal.Counter, seal.Answers)
+	b, err := ilnpwire.BuildSealed(src, dst, nonce, lu, seal)
+	return b, err == nil
+}
+
+// fault returns why a message is not the peer's, or is one that came before, or "". message is
+// the whole ICMPv6 message.
+func (k *keying) fault(seal *ilnpwire.Seal, message []byte) string {
+	switch {
+	case seal == nil:
+		return reasonNoMAC
+	case k.in == nil || len(message) < 8:
+		return reasonWrongMAC
+	}
+	if mac := macOf(k.in, message, seal.Counter, seal.Answers); !hmac.Equal(mac[:], seal.MAC[:]) {
+		return reasonWrongMAC
+	}
+	old := seal.Counter <= k.updated
+	if isAck(message) {
+		old = k.acks.has(seal.Counter) || seal.Answers > k.sent
+	}
+	if old {
+		return reasonReplayed
+	}
+	return ""
+}
+
+// isAck reports whether the message says that it is an acknowledgement.
+func isAck(message []byte) bool { return message[5] == byte(ilnpwire.Acknowledgement) }
+
+// accept notes the counter of a message without fault: it and older ones are refused from now
+// on.
+func (k *keying) accept(seal *ilnpwire.Seal, message []byte) {
+	k.unkeyed = false
+	if isAck(message) {
+		k.acks.add(seal.Counter)
+	} else {
+		k.updated = seal.Counter
+	}
+}
+
+// acceptSeal notes the counter of a message of a keyed session that is acted on.
+func (s *session) acceptSeal(p ilnpwire.Packet) {
+	if s.keys != nil {
+		s.keys.accept(p.Seal, p.Payload)
+	}
+}
+
+// answersOlder refuses an acknowledgement of an update that left before the newest set did. The
+// peer refuses older updates, so there is nothing to repeat.
+func (c *node) answersOlder(now time.Time, s *session, p ilnpwire.Packet) bool {
+	if s.keys == nil || p.Seal.Answers > s.update.since {
+		return false
+	}
+	c.refuse(now, s.key, reasonOlderAck)
+	return true
+}
+
+// refusesUnkeyed refuses what a keyed session must not take, and reports whether it did.
+func (c *node) refusesUnkeyed(now time.Time, s *session, p ilnpwire.Packet) bool {
+	if s.keys == nil {
+		return false
+	}
+	fault := s.keys.fault(p.Seal, p.Payload)
+	if fault == "" {
+		return false
+	}
+	s.keys.unkeyed = s.keys.unkeyed || fault == reasonNoMAC
+	c.refuse(now, s.key, fault)
+	return true
+}
+
+// isKeyed reports whether the user has given the key of a node.
+func (ca *cache) isKeyed(nid roam.NID) bool {
+	k := ca.known[nid]
+	return k != nil && k.secret.Present()
+}

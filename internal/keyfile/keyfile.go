@@ -1,0 +1,118 @@
+// Package keyfile keeps this host's key pair: a file in the state directory that its owner
+// alone may read.
+//
+// It omits the format, which is package nidkey's. It is driven by internal/role/ilnphost and
+// cmd/roam.
+package keyfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"roam"
+	"roam/internal/config"
+	"roam/internal/durable"
+	"roam/nidkey"
+)
+
+// most is more than a key file has, in bytes.
+const most = 4096
+
+// Errors that the functions of this package wrap.
+var (
+	ErrOthers = errors.New("others can read it")
+	ErrExists = errors.New("there is a key already")
+)
+
+// Path returns the path of the key file.
+func Path(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "key") }
+
+// NIDPath returns the path of the file with the Node Identifier that was drawn once.
+func NIDPath(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "nid") }
+
+// Read reads the key pair; nil: there is none. It refuses a file that others than its owner can
+// read or write. Errors name the file.
+func Read(cfg config.Config) (*nidkey.Key, error) {
+	path := Path(cfg)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	switch {
+	case !info.Mode().IsRegular() || info.Size() > most:
+		return nil, fmt.Errorf("read key: %s: %w", path, nidkey.ErrFile)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("read key: %s has the mode %#o: %w; run `chmod 600 %s`, and make a new key if "+
+			"somebody may have read it", path, info.Mode().Perm(), ErrOthers, path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	k, err := nidkey.ParseFile(b)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %s: %w; restore it from a copy, or remove it and run `roam key new`", path, err)
+	}
+	return &k, nil
+}
+
+// New draws a key pair and keeps it. A host that draws its Node Identifier and has not started
+// yet gets the one that is the hash of its key; any other keeps its own.
+func New(cfg config.Config) (nidkey.Key, error) {
+	path := Path(cfg)
+	if _, err := os.Lstat(path); err == nil {
+		return nidkey.Key{}, fmt.Errorf("new key: %s: %w", path, ErrExists)
+	}
+	k, err := nidkey.New(rand.Reader)
+	if err != nil {
+		return nidkey.Key{}, err
+	}
+	if err := os.MkdirAll(cfg.Host.StateDir, 0o755); err != nil {
+		return nidkey.Key{}, fmt.Errorf("new key: %w", err)
+	}
+	if err := durable.Replace(path, k.File(), 0o600); err != nil {
+		return nidkey.Key{}, fmt.Errorf("new key: %w", err)
+	}
+	_, err = os.Lstat(NIDPath(cfg))
+	if cfg.Host.NID.Source != config.NIDAuto || !errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err := durable.Replace(NIDPath(cfg), []byte(k.NID.String()+"\n"), 0o644); err != nil {
+		return nidkey.Key{}, fmt.Errorf("new key: node identifier: %w", err)
+	}
+	return k, nil
+}
+
+// NID returns the Node Identifier that this host has by its configuration or by an earlier
+// start; false: it has none yet, or takes that of an address.
+func NID(cfg config.Config) (roam.NID, bool) {
+	if cfg.Host.NID.Source == config.NIDFixed {
+		return cfg.Host.NID.Value, true
+	}
+	b, err := os.ReadFile(NIDPath(cfg))
+	if err != nil || cfg.Host.NID.Source != config.NIDAuto {
+		return 0, false
+	}
+	nid, err := roam.ParseNID(strings.TrimSpace(string(b)))
+	return nid, err == nil
+}
+
+// Claim returns what a pairing line says of a key: that the Node Identifier is its hash, or the
+// key alone.
+func Claim(k *nidkey.Key, nid roam.NID) nidkey.Claim {
+	switch {
+	case k == nil:
+		return nidkey.Claim{}
+	case k.NID != nid:
+		return nidkey.Claim{Public: k.Public}
+	}
+	return nidkey.Claim{Public: k.Public, Modifier: k.Modifier, Hashed: true}
+}

@@ -1,0 +1,211 @@
+package nidkey
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"roam"
+)
+
+// seeded is a source of randomness that repeats itself.
+type seeded struct{ *rand.Rand }
+
+func (s seeded) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(s.Uint32())
+	}
+	return len(b), nil
+}
+
+func drawn(t testing.TB, seed uint64) Key {
+	t.Helper()
+	k, err := New(seeded{rand.New(rand.NewPCG(seed, 1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// TestHashGolden fixes the format: the bytes come from another implementation of it (Python's
+// hashlib).
+func TestHashGolden(t *testing.T) {
+	var p Public
+	var m Modifier
+	for i := range p {
+		p[i] = byte(i)
+	}
+	for i := range m {
+		m[i] = byte(0xf0 + i)
+	}
+	if nid := Hash(p, m); nid != goldenNID {
+		t.Errorf("NID %#x, want %#x", uint64(nid), uint64(goldenNID))
+	}
+}
+
+func TestNew(t *testing.T) {
+	k := drawn(t, 1)
+	if b := uint64(k.NID) >> 56; b&3 != 0 {
+		t.Errorf("NID %v: group or universal/local bit is set", k.NID)
+	}
+	if err := (Claim{k.Public, k.Modifier, true}).Check(k.NID); err != nil {
+		t.Errorf("its own claim: %v", err)
+	}
+	if err := (Claim{k.Public, k.Modifier, true}).Check(k.NID ^ 1<<8); err == nil {
+		t.Error("the claim of another NID is believed")
+	}
+	if err := (Claim{Public: k.Public}).Check(k.NID ^ 1<<8); err != nil {
+		t.Errorf("a key that is bound by its line alone: %v", err)
+	}
+	if _, err := New(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("without randomness: %v", err)
+	}
+}
+
+func TestShared(t *testing.T) {
+	a, b := drawn(t, 1), drawn(t, 2)
+	ab, err := a.Shared(b.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ba, err := b.Shared(a.Public); err != nil || ab != ba || !ab.Present() {
+		t.Errorf("secrets differ: %v", err)
+	}
+	if aa, _ := a.Shared(drawn(t, 3).Public); aa == ab {
+		t.Error("one secret with two nodes")
+	}
+}
+
+// lowOrder are the points of low order on Curve25519, without those that are not canonical.
+var lowOrder = []string{
+	"0000000000000000000000000000000000000000000000000000000000000000",
+	"0100000000000000000000000000000000000000000000000000000000000000",
+	"e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+	"5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+	"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+}
+
+func TestLowOrder(t *testing.T) {
+	for _, text := range lowOrder {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Public(b)
+		if _, err := ParseClaim(p.String()); !errors.Is(err, ErrLowOrder) {
+			t.Errorf("%s: %v, want %v", text, err, ErrLowOrder)
+		}
+		if _, err := drawn(t, 1).Shared(p); !errors.Is(err, ErrLowOrder) {
+			t.Errorf("%s: a secret of it: %v", text, err)
+		}
+	}
+}
+
+func TestClaim(t *testing.T) {
+	k := drawn(t, 1)
+	for _, c := range []Claim{{Public: k.Public}, {k.Public, k.Modifier, true}} {
+		if got, err := ParseClaim(c.String()); err != nil || got != c {
+			t.Errorf("%s reads as %+v, %v", c, got, err)
+		}
+	}
+	key, modifier := k.Public.String(), k.Modifier.String()
+	for name, s := range map[string]string{
+		"empty": "", "short": key[:42], "long": key + "AA", "short modifier": key + "." + modifier[:20],
+		"empty modifier": key + ".", "no base64": strings.Repeat("*", 43), "padding": key + "=",
+		"three parts": key + "." + modifier + "." + modifier, "31 bytes": base64.RawURLEncoding.EncodeToString(k.Public[:31]),
+		"33 bytes": base64.RawURLEncoding.EncodeToString(append(k.Public[:], 1)),
+	} {
+		if _, err := ParseClaim(s); err == nil {
+			t.Errorf("%s: %q is a claim", name, s)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	k := drawn(t, 1)
+	file := k.File()
+	if got, err := ParseFile(file); err != nil || got != k {
+		t.Fatalf("reads as %v, %v", got, err)
+	}
+	for n := range file {
+		if _, err := ParseFile(file[:n]); err == nil {
+			t.Errorf("cut to %d of %d bytes: no error", n, len(file))
+		} else if strings.Contains(err.Error(), private(k)) {
+			t.Errorf("cut to %d bytes: the error quotes the private key", n)
+		}
+	}
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"empty":           {"", ErrFile},
+		"another file":    {"nid 1-2-3-4\n", ErrFile},
+		"another version": {strings.Replace(string(file), " 1\n", " 2\n", 1), ErrVersion},
+		"more behind":     {string(file) + "x\n", ErrFile},
+		"lines swapped":   {strings.Replace(string(file), "modifier", "nid", 1), ErrFile},
+		"key too short":   {strings.Replace(string(file), private(k), private(k)[:40], 1), ErrFile},
+	} {
+		if _, err := ParseFile([]byte(c.text)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func private(k Key) string { return base64.RawURLEncoding.EncodeToString(k.private[:]) }
+
+// TestNothingPrints writes keys and secrets with every verb, alone and within others.
+func TestNothingPrints(t *testing.T) {
+	k := drawn(t, 1)
+	s, err := k.Shared(drawn(t, 2).Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%X", "%d", "%q", "%T"} {
+		for _, v := range []any{k, &k, s, &s, struct{ K Key }{k}, []Key{k}, map[int]Secret{1: s}} {
+			text := fmt.Sprintf(verb, v)
+			for _, secret := range [][]byte{k.private[:], s.b[:]} {
+				for _, form := range []string{"%x", "%X", "%v", "%d", "%s"} {
+					part := strings.Trim(fmt.Sprintf(form, secret[:8]), "[]")
+					if strings.Contains(text, part) {
+						t.Errorf("%s of %T writes the secret", verb, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+func FuzzParseFile(f *testing.F) {
+	f.Add(drawn(f, 1).File())
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := ParseFile(b)
+		if err != nil {
+			return
+		}
+		if again, err := ParseFile(k.File()); err != nil || again != k {
+			t.Fatalf("written again it reads as %v, %v", again, err)
+		}
+	})
+}
+
+func FuzzParseClaim(f *testing.F) {
+	k := drawn(f, 1)
+	f.Add(k.Public.String())
+	f.Add(Claim{k.Public, k.Modifier, true}.String())
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParseClaim(s)
+		if err == nil && c.String() != s {
+			t.Fatalf("%q is read as %q", s, c)
+		}
+	})
+}
+
+const goldenNID roam.NID = 0xe04436b4c85a8514

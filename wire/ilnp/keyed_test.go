@@ -1,0 +1,183 @@
+package ilnp
+
+import (
+	"bytes"
+	"encoding/hex"
+	"testing"
+
+	"roam"
+	"roam/wire/ip6"
+)
+
+var (
+	sealedFrom = roam.ILV{NID: 0x0200_0000_0000_0001, L64: 0x2001_0db8_000a_0000}
+	sealedTo   = roam.ILV{NID: 0x0200_0000_0000_0002, L64: 0x2001_0db8_000b_0000}
+	theSeal    = Seal{
+		Counter: 0x0102_0304_0506_0708, Answers: 0x1112_1314_1516_1718,
+		MAC: [16]byte{0xa0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xaf},
+	}
+)
+
+func sealedUpdate(t testing.TB, nonce Nonce) []byte {
+	t.Helper()
+	at := LocatorEntry{L64: sealedFrom.L64, Preference: 10, Lifetime: 600}
+	lu := LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{at}}
+	b, err := BuildSealed(sealedFrom, sealedTo, nonce, lu, theSeal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestSealedGolden compares both forms with bytes written out by hand from the diagrams; the
+// checksums are those of the sums.
+func TestSealedGolden(t *testing.T) {
+	const (
+		option = "1e220200" + "0102030405060708" + "1112131415161718" + "a00102030405060708090a0b0c0d0eaf"
+		entry  = "20010db8000a0000" + "000a0258"
+		ends   = "20010db8000a00000200000000000001" + "20010db8000b00000200000000000002"
+	)
+	b := sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}})
+	want := "6c0000000044" + "3c40" + ends + "3a05" + "8b0401020304" + option + "01020000" +
+		"9c00SSSS" + "0101" + "0000" + entry
+	compareGolden(t, "option", b, want)
+	encap, err := Encapsulate(b, 6740)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = "6c000000004c" + "1140" + ends + "1a541a54004cSSSS" + "3a008b0401020304" +
+		"9c00SSSS" + "0101" + "0000" + entry + "3b04" + option + "0100"
+	compareGolden(t, "udp", encap, want)
+}
+
+func compareGolden(t *testing.T, name string, b []byte, want string) {
+	t.Helper()
+	got := hex.EncodeToString(b)
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d bytes, want %d:\n%s\n%s", name, len(got)/2, len(want)/2, got, want)
+	}
+	for i := range want {
+		if want[i] != 'S' && got[i] != want[i] {
+			t.Fatalf("%s: byte %d differs:\n%s\n%s", name, i/2, got, want)
+		}
+	}
+}
+
+// TestSealedForms reads both forms back: the message is that without a MAC, byte for byte but
+// for its checksum.
+func TestSealedForms(t *testing.T) {
+	for _, nonce := range []Nonce{
+		{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}, {Len: 12, Bytes: [12]byte{9, 8, 7, 6, 5, 4, 3, 2, 1, 2, 3, 4}},
+	} {
+		b := sealedUpdate(t, nonce)
+		encap, err := Encapsulate(b, 6740)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, packet := range map[string][]byte{"option": b, "udp": encap, "padded": Pad(encap)} {
+			p, err := ParseControl(packet, 6740)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if p.Seal == nil || *p.Seal != theSeal || p.Nonce != nonce || p.Encapsulated != (name != "option") {
+				t.Errorf("%s: read %+v", name, p)
+			}
+			if lu, err := ParseLocatorUpdate(p.Payload); err != nil || len(lu.Locators) != 1 {
+				t.Errorf("%s: update %+v, %v", name, lu, err)
+			}
+		}
+		if inner, err := Decapsulate(encap, 6740); err != nil || !bytes.Equal(inner, b) {
+			t.Errorf("out of UDP comes\n%x, want\n%x (%v)", inner, b, err)
+		}
+	}
+}
+
+// TestSealedRefusals: what is no MAC of this form is none, and no error either: others
+// experiment with the same option.
+func TestSealedRefusals(t *testing.T) {
+	at := ip6.HeaderLen + 8 // the option behind a nonce of 4 bytes
+	for name, change := range map[string]func(b []byte){
+		"another kind":   func(b []byte) { b[at+2] = 1 },
+		"another option": func(b []byte) { b[at] = 0x3e },
+		"reserved not 0": func(b []byte) { b[at+3] = 1 },
+		"another length": func(b []byte) { b[at+1]--; b[at+35], b[at+36] = 1, 1 },
+	} {
+		b := sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}})
+		change(b)
+		if p, err := ParsePacket(b); err != nil || p.Seal != nil {
+			t.Errorf("%s: seal %v, error %v; want neither", name, p.Seal, err)
+		}
+	}
+	two, err := ip6.AppendOptions(nil, ip6.ICMPv6, []ip6.Option{theSeal.option(), theSeal.option()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := findSeal(two, ip6.Chain{Exts: []ip6.Ext{{Proto: ip6.DestOpts, Len: len(two)}}}); s != nil {
+		t.Error("two MACs in one packet count as one")
+	}
+}
+
+// TestSealedCut cuts both forms at each byte: what is left is an error, or has no MAC.
+func TestSealedCut(t *testing.T) {
+	b := sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}})
+	encap, err := Encapsulate(b, 6740)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, whole := range [][]byte{b, encap} {
+		for n := range whole {
+			cut := append([]byte(nil), whole[:n]...)
+			if p, err := ParseControl(cut, 6740); err == nil && p.Seal != nil {
+				t.Errorf("cut to %d of %d bytes: has a MAC", n, len(whole))
+			}
+			if n < ip6.HeaderLen {
+				continue
+			}
+			cut[4], cut[5] = byte((n-ip6.HeaderLen)>>8), byte(n-ip6.HeaderLen) // as whole as its header says
+			if p, err := ParseControl(cut, 6740); err == nil && p.Seal != nil {
+				t.Errorf("shortened to %d of %d bytes: has a MAC", n, len(whole))
+			}
+		}
+	}
+}
+
+// TestSealedChecksum: a message whose own checksum is wrong does not become right as its MAC
+// moves.
+func TestSealedChecksum(t *testing.T) {
+	encap, err := Encapsulate(sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}), 6740)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encap[ip6.HeaderLen+ip6.UDPHeaderLen+8+ip6.ICMPChecksumAt] ^= 1
+	if err := ip6.FinishL4(encap); err != nil { // that of UDP
+		t.Fatal(err)
+	}
+	if p, err := ParseControl(encap, 6740); err == nil {
+		t.Errorf("read as %+v", p)
+	}
+}
+
+func FuzzSealed(f *testing.F) {
+	b := sealedUpdate(f, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}})
+	f.Add(b)
+	if encap, err := Encapsulate(b, 6740); err == nil {
+		f.Add(encap)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := ParseControl(b, 6740)
+		if err != nil || p.Seal == nil || p.Type != TypeLocatorUpdate || !p.Nonce.Present() {
+			return
+		}
+		lu, err := ParseLocatorUpdate(p.Payload)
+		if err != nil {
+			return
+		}
+		again, err := BuildSealed(p.Src, p.Dst, p.Nonce, lu, *p.Seal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, err := ParsePacket(again); err != nil || *q.Seal != *p.Seal {
+			t.Fatalf("built again: %+v, %v", q.Seal, err)
+		}
+	})
+}
