@@ -217,7 +217,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	/* Only listed uplinks are used: the Locator Update must have left an uplink
 	 * before data does.
 	 */
-	ruled = p->flags & (ENTRY_RULED | ENTRY_ANSWERS) && !is_plain_soon(p, d) ? ruled_path(skb, p, c) : -1;
+	ruled = p->flags & ENTRY_RULED && !is_plain_soon(p, d) ? ruled_path(skb, p, c) : -1;
 	i = ruled < 0 ? unruled_path(skb, p, d, c) : ruled;
 	o.chosen = ruled < 0 ? BY_SESSION : BY_RULE;
 	asm volatile("" : : "r"(&o) : "memory"); /* in a register, the verifier would follow both values to the end */

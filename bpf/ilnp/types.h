@@ -97,8 +97,8 @@ enum entry_flags {
 	ENTRY_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
 	ENTRY_UNRECORDED = 32768,    /* no record names its node: packets without nonce do not count from a place that it only announced */
 	ENTRY_COUNTED = 65536,       /* data are counted by path: path_counts */
-	ENTRY_RULED = 131072,        /* there are rules for its flows: rules */
-	ENTRY_ANSWERS = 262144,      /* the peer has rules: flows that it marks are answered on their path, see answer.h */
+	ENTRY_RULED = 131072,        /* there are rules for its flows, here or at the peer */
+	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
 	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it */
 };
 

@@ -160,7 +160,7 @@ func (t *ruleTable) fields(p *Plane, r *bpfSessionEntry, entry ilnp.Entry) {
 	if !entry.Answers {
 		return
 	}
-	r.Flags |= bpfEntryFlagsENTRY_ANSWERS
+	r.Flags |= bpfEntryFlagsENTRY_RULED | bpfEntryFlagsENTRY_ANSWERS // one bit to test on the way out
 	for _, path := range entry.Back {
 		r.N_answers += p.uplinks.addPath(r, path)
 	}
