@@ -74,8 +74,8 @@ func (a *answered) comes(t *testing.T, within time.Duration, want roam.L64, when
 }
 
 // TestAnswersOnThePathOfARule: the peer answers a flow with a rule on the path that it came by, a link in
-// reserve in the soft mode, and every other flow as before. Without the rule, or when the
-// path dies in either direction, answers are back to normal within a second.
+// reserve in the soft mode, and every other flow as before. Without the rule, or when its link
+// is gone, answers are back to normal within a second.
 func TestAnswersOnThePathOfARule(t *testing.T) {
 	for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -98,18 +98,6 @@ func TestAnswersOnThePathOfARule(t *testing.T) {
 			a.comes(t, 200*time.Millisecond, netB, "with another rule")
 			a.mobile.setRule(3, ruledPort, netA)
 			a.comes(t, time.Second, netA, "with the first rule")
-			for name, way := range map[string]sim.Direction{"up": sim.Forward, "down": sim.Backward, "both": sim.Both} {
-				a.cut(1, way)
-				if mode == ilnp.Soft || way != sim.Forward { // the peer goes on using a path that lives in its direction
-					a.comes(t, time.Second, netB, "path died, "+name)
-				}
-				a.Run(time.Second)
-				if late := a.Now().Sub(a.flow.Back); late > 50*time.Millisecond {
-					t.Errorf("path died, %s: no answer for %v", name, late)
-				}
-				a.mobile.at(1).wire.Mend(way)
-				a.comes(t, 10*time.Second, netA, "path lives again, "+name)
-			}
 			a.mobile.setRule(4, ruledPort, netA, netB)
 			a.Run(time.Second)
 			a.mobile.Down(1)
@@ -131,6 +119,32 @@ func TestAnswersOnThePathOfARule(t *testing.T) {
 				t.Error("the peer of a host without rules still looks for marks")
 			}
 		})
+	}
+}
+
+// TestAnswersWhenThePathDies: when the path of a rule dies in silence, in either direction, answers are
+// back to normal within a second, and on the path of the rule again when it lives. Each death is
+// the first of its path: one that flaps is judged more slowly.
+func TestAnswersWhenThePathDies(t *testing.T) {
+	for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
+		for name, way := range map[string]sim.Direction{"up": sim.Forward, "down": sim.Backward, "both": sim.Both} {
+			t.Run(mode.String()+" "+name, func(t *testing.T) {
+				a := newAnswered(t, mode)
+				a.Run(time.Second)
+				a.mobile.setRule(1, ruledPort, netA)
+				a.comes(t, 1200*time.Millisecond, netA, "with the rule")
+				a.cut(1, way)
+				if mode == ilnp.Soft || way != sim.Forward { // the peer goes on using a path that lives in its direction
+					a.comes(t, time.Second, netB, "path died")
+				}
+				a.Run(time.Second)
+				if late := a.Now().Sub(a.flow.Back); late > 50*time.Millisecond {
+					t.Errorf("path died: no answer for %v", late)
+				}
+				a.mobile.at(1).wire.Mend(way)
+				a.comes(t, 10*time.Second, netA, "path lives again")
+			})
+		}
 	}
 }
 
