@@ -226,7 +226,7 @@ func arrives(fd int, in []byte) bool {
 
 // lag is by how many conversations the way back is behind the way out, so that it meets
 // caches that know nothing of them, and the data plane no silence.
-const lag = 10_000
+const lag = 4_000
 
 // slices has conversations go out, and earlier ones back.
 func (e *ends) slices() func(*stopwatch) error {
