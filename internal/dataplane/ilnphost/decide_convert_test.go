@@ -77,7 +77,7 @@ func modelLive(l noted) decide.Live {
 		Hint: l.Hint.l64(), Rule: decide.Found(l.Rule), Cuts: l.Cuts != 0, Retried: l.Retried != 0,
 		Asked: l.Asks&uint8(bpfAskedASKED) != 0, AskedPerFlow: l.Asks&uint8(bpfAskedASKED_PER_FLOW) != 0,
 		AskedCounts: l.Asks&uint8(bpfAskedASKED_COUNTS) != 0, AskedAnswers: l.Asks&uint8(bpfAskedASKED_ANSWERS) != 0,
-		PathBytes: l.PathBytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
+		PathBytes: l.Turns.Bytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
 		ToldUntil: l.ToldUntil, UpdatesUntil: l.UpdatesUntil, StallTold: l.StallTold, QueueTold: l.QueueTold,
 		NonceAt: l.NonceAt.l64(), CopyPorts: [2]uint16{hostToNet16(l.CopyPorts[0]), hostToNet16(l.CopyPorts[1])},
 		CopyOpen: l.CopyOpen != 0, CopyAnswers: l.CopyAnswers,

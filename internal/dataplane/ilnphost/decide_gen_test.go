@@ -229,6 +229,9 @@ func (g *gen) session(w *world, i int) {
 	if g.in(2) {
 		g.tightAllowances(w, p)
 	}
+	if !g.in(4) {
+		w.tables[userOf(p)] = g.table()
+	}
 	w.sessions = append(w.sessions, p)
 	w.lives = append(w.lives, g.live(p))
 }
@@ -257,7 +260,7 @@ var flagOdds = []struct {
 	{bpfEntryFlagsENTRY_NONCE_ALWAYS, 4}, {bpfEntryFlagsENTRY_REAL_SOCKETS, 3}, {bpfEntryFlagsENTRY_ENCAP, 5},
 	{bpfEntryFlagsENTRY_PREINSTALLED, 4}, {bpfEntryFlagsENTRY_PER_FLOW, 4}, {bpfEntryFlagsENTRY_UNCONFIRMED, 6},
 	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5}, {bpfEntryFlagsENTRY_UNRECORDED, 4},
-	{bpfEntryFlagsENTRY_COUNTED, 3},
+	{bpfEntryFlagsENTRY_COUNTED, 3}, {bpfEntryFlagsENTRY_PLACED, 3},
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {
@@ -303,6 +306,17 @@ func (g *gen) paths(p *bpfSessionEntry) {
 	if g.in(3) {
 		p.Costs = g.Uint64() & pick[uint64](g, 0x3333_3333_3333_3333, 0xffff_ffff_ffff_ffff)
 	}
+}
+
+// table draws where connections go.
+func (g *gen) table() (t bpfFlowTable) {
+	for b := range t.Paths {
+		t.Paths[b], t.Bytes[b] = pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0), uint32(g.few())
+	}
+	for i := range t.Turns.Bytes {
+		t.Turns.Bytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
+	}
+	return t
 }
 
 // agoTicks is ago in ticks.
@@ -401,8 +415,8 @@ func (g *gen) live(p bpfSessionEntry) (l noted) {
 	if g.in(2) {
 		l.WithNonce, l.Bare = uint32(g.IntN(3)), uint8(g.IntN(2))
 	}
-	for i := range l.PathBytes {
-		l.PathBytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
+	for i := range l.Turns.Bytes {
+		l.Turns.Bytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
 	}
 	return l
 }
