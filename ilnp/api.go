@@ -140,10 +140,10 @@ type Activity struct {
 	NonceAt        roam.L64  // where the last packet of TCP or UDP with it came in; 0: none has
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
-	Asks                    bool // a probe came, as Roam sends them
-	AsksPerFlow             bool // the last one wanted TCP spread by connection
-	AsksCounts              bool // it wanted data counted by path
-	AsksAnswers             bool // it has rules, and wants flows that it marks answered on their paths
+	Asks                    bool             // a probe came, as Roam sends them
+	AsksPerFlow             bool             // the last one wanted TCP spread by connection
+	AsksCounts              bool             // it wanted data counted by path
+	AsksAnswers             bool             // it has rules, and wants flows that it marks answered on their paths
 	Flows                   *multipath.Flows // sent by TCP connections where Entry.Long has paths; nil: not counted
 }
 

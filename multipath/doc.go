@@ -12,7 +12,8 @@
 //	HandleSettled    a round of probes is over   HandleWish    what the other end wants
 //	HandleSound      all paths answered it       Expire        time has passed
 //	HandleRates      rates of paths are known
-//	HandleFlows      what connections send
+//	HandleTable      bytes of connections are counted from now on
+//	HandleFlows      how many were
 //
 // Its answers are values: Long, Costs, Placed and Spread say how to send; that paths are
 // to be probed is what Doubtful, Unasked, HandleQueue and HandleSettled return. The

@@ -28,7 +28,7 @@ type Flows [Buckets]uint32
 
 // placement is which buckets take long paths whole.
 type placement[P comparable] struct {
-	at   time.Time // of the last look; zero: none
+	at   time.Time // of the last look, or when counting began; zero: neither is known
 	was  Flows
 	long map[uint8]P
 }
@@ -48,6 +48,9 @@ func (m *Machine[P]) Placed(u Use[P]) map[uint8]P {
 	}
 	return placed
 }
+
+// HandleTable takes that bytes of connections are counted from now on.
+func (m *Machine[P]) HandleTable(now time.Time) { m.places = placement[P]{at: now} }
 
 // HandleFlows takes what connections have sent, nil if that is not counted. It reports whether
 // Placed has changed.
@@ -104,9 +107,8 @@ func (m *Machine[P]) place(u Use[P], loads map[uint8]float64) map[uint8]P {
 			delete(placed, b)
 		}
 		for n := len(own); n < quota[p] && filled > short/placeFull && len(free) > 0; n++ {
-			i := m.fitting(loads, free, m.rates[p].Bytes/float64(quota[p]))
-			placed[free[i]] = p
-			free = slices.Delete(free, i, i+1)
+			placed[free[0]] = p // its window is the largest, and it has to fill a longer path
+			free = free[1:]
 		}
 	}
 	return placed
@@ -161,16 +163,6 @@ func (m *Machine[P]) quotas(short float64, long []P, placed map[uint8]P, n int) 
 		}
 	}
 	return quota
-}
-
-// fitting returns the index of the lightest of buckets that would fill half of a share of a path,
-// or of the heaviest one. They are in the order of their loads.
-func (m *Machine[P]) fitting(loads map[uint8]float64, buckets []uint8, share float64) int {
-	i := slices.IndexFunc(buckets, func(b uint8) bool { return loads[b] < share/2 })
-	if i < 0 {
-		i = len(buckets)
-	}
-	return max(i-1, 0)
 }
 
 // heaviest returns those buckets that are wanted, the heaviest first.

@@ -107,13 +107,13 @@ func TestPlacesEnd(t *testing.T) {
 		return x
 	}
 	for name, then := range map[string]func(*placeBench){
-		"a single one is left":    func(x *placeBench) { x.pass(x.only(20e6)) },
+		"a single one is left":     func(x *placeBench) { x.pass(x.only(20e6)) },
 		"it sends next to nothing": func(x *placeBench) { x.pass(map[uint8]float64{60: 90e6}) },
-		"no path is long":         func(x *placeBench) { x.use.Long = nil; x.pass(four) },
-		"the path is gone":        func(x *placeBench) { x.use.Paths, x.use.Long = []string{"a"}, nil; x.pass(four) },
-		"each keeps to one path":  func(x *placeBench) { x.use.PerFlow = true; x.pass(four) },
-		"its rate is not known":   func(x *placeBench) { x.HandleRates(nil); x.pass(four) },
-		"nothing is counted":      func(x *placeBench) { x.HandleFlows(x.now, x.use, nil) },
+		"no path is long":          func(x *placeBench) { x.use.Long = nil; x.pass(four) },
+		"the path is gone":         func(x *placeBench) { x.use.Paths, x.use.Long = []string{"a"}, nil; x.pass(four) },
+		"each keeps to one path":   func(x *placeBench) { x.use.PerFlow = true; x.pass(four) },
+		"its rate is not known":    func(x *placeBench) { x.HandleRates(nil); x.pass(four) },
+		"nothing is counted":       func(x *placeBench) { x.HandleFlows(x.now, x.use, nil) },
 	} {
 		x := placed()
 		if then(x); len(x.Placed(x.use)) > 0 {
@@ -140,13 +140,12 @@ func (x *placeBench) only(rate float64) map[uint8]float64 {
 	return loads
 }
 
-// A connection that sends too little for the long path stays; the lightest of those that would fill
-// it moves.
-func TestPlaceFits(t *testing.T) {
+// The connection that sends most moves: it has the largest window.
+func TestPlaceHeaviest(t *testing.T) {
 	x := newPlaceBench(map[string]float64{"a": 100e6, "c": 20e6})
-	loads := map[uint8]float64{7: 3e6, 8: 40e6, 9: 30e6, 10: 27e6}
+	loads := map[uint8]float64{7: 3e6, 8: 30e6, 9: 40e6, 10: 27e6}
 	x.pass(loads)
-	if got := x.pass(loads); got != "map[10:c]" {
+	if got := x.pass(loads); got != "map[9:c]" {
 		t.Errorf("on long paths: %s", got)
 	}
 }

@@ -199,7 +199,7 @@ func parseIperf(b []byte) (IperfReport, error) {
 			Streams  []struct {
 				Receiver *iperfSum `json:"receiver"`
 			} `json:"streams"`
-			CPU      struct {
+			CPU struct {
 				Host   float64 `json:"host_total"`
 				Remote float64 `json:"remote_total"`
 			} `json:"cpu_utilization_percent"`

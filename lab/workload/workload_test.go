@@ -3,6 +3,7 @@ package workload
 import (
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )

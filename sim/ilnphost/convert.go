@@ -84,7 +84,7 @@ func (p *plane) table(e ilnp.Entry, s *decide.Session) *decide.FlowTable {
 		t.Bytes = old.session.Table.Bytes
 	}
 	for b := range t.Paths {
-		t.Paths[b] = 1<<s.NPaths - 1&^s.Long
+		t.Paths[b] = (1<<s.NPaths - 1) &^ s.Long
 		path, placed := e.Placed[uint8(b)]
 		for i, at := range s.Paths[:s.NPaths] {
 			if placed && p.rows[path.Local] == at.Uplink && s.Remote[at.Remote] == path.Remote {

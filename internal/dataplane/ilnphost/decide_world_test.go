@@ -48,7 +48,7 @@ func newWorld() *world {
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
 		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfSlotUser]bpfFlowTable{},
-		marks:  decide.Marks{Of: map[uint16]uint32{}},
+		marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
 

@@ -63,7 +63,8 @@ func (t *flowTables) set(u *uplinkTable, entry ilnp.Entry, row *bpfSessionEntry)
 	if err := t.m.Lookup(&user, &table); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("read table of connections: %w", err)
 	}
-	table.Paths, table.Turns = sets, bpfPathTurns{}
+	table.Paths = sets
+	clear(table.Turns.Bytes[:])
 	if err := t.m.Put(&user, &table); err != nil {
 		return fmt.Errorf("write table of connections: %w", err)
 	}
@@ -73,7 +74,7 @@ func (t *flowTables) set(u *uplinkTable, entry ilnp.Entry, row *bpfSessionEntry)
 
 // pathSets returns the table of an entry, whose row has its paths already.
 func (t *uplinkTable) pathSets(entry ilnp.Entry, row *bpfSessionEntry) (sets pathSets) {
-	short := uint16(1)<<row.N_paths - 1&^row.LongPaths
+	short := (uint16(1)<<row.N_paths - 1) &^ row.LongPaths
 	for b := range sets {
 		sets[b] = short
 		path, placed := entry.Placed[uint8(b)]
