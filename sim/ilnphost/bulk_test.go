@@ -98,7 +98,7 @@ func TestConnectionsOnLongPaths(t *testing.T) {
 		{1, []wire{{50, rtt}, {10, long}}, 0.97 * 50 / 60, 0},
 		{4, []wire{{50, rtt}, {10, long}}, 0.93, 0.1},
 		{4, []wire{{100, rtt}, {20, long}}, 0.93, 0.1},
-		{6, []wire{{50, rtt}, {50, rtt}, {20, long}}, 0.93, 0.05},
+		{4, []wire{{50, rtt}, {50, rtt}, {20, long}}, 0.93, 0.05},
 		{1, []wire{{50, rtt}, {50, rtt}, {20, long}}, 0.93 * 100 / 120, 0},
 		{1, []wire{{50, rtt}, {10, rtt}, {10, 2 * long}}, 0.9 * 60 / 70, 0},
 		{1, []wire{{5, rtt}, {50, long}}, 0.97 * 5 / 55, 0},
