@@ -257,20 +257,6 @@ struct session_details {
 	__u8 asks;                  /* enum asked */
 };
 
-/* A session that has used a slot. */
-struct slot_user {
-	__u32 slot, birth;
-};
-
-/* Where the TCP connections of a session go, each by the bucket of its ports. The daemon writes
- * the sets of paths, the programs the rest.
- */
-struct flow_table {
-	__u16 paths[FLOW_BUCKETS]; /* bit i: segments may take paths[i] of the entry; several take turns */
-	__u32 bytes[FLOW_BUCKETS]; /* that segments of ours had, with headers */
-	struct path_turns turns;   /* of those with several paths; the first one's are compared with */
-};
-
 /* A TCP connection of a session, by its aliases and ports. */
 struct flow_key {
 	struct session_key alias;

@@ -66,6 +66,17 @@ func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 	return m
 }
 
+// table draws where connections go.
+func (g *gen) table() (t bpfFlowTable) {
+	for b := range t.Paths {
+		t.Paths[b], t.Bytes[b] = pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0), uint32(g.few())
+	}
+	for i := range t.Turns.Bytes {
+		t.Turns.Bytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
+	}
+	return t
+}
+
 func modelLive(l noted) decide.Live {
 	const bytes = 1<<tallyPackets - 1
 	return decide.Live{

@@ -308,17 +308,6 @@ func (g *gen) paths(p *bpfSessionEntry) {
 	}
 }
 
-// table draws where connections go.
-func (g *gen) table() (t bpfFlowTable) {
-	for b := range t.Paths {
-		t.Paths[b], t.Bytes[b] = pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0), uint32(g.few())
-	}
-	for i := range t.Turns.Bytes {
-		t.Turns.Bytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
-	}
-	return t
-}
-
 // agoTicks is ago in ticks.
 func (g *gen) agoTicks() uint32 { return uint32(g.ago() >> 20) }
 
