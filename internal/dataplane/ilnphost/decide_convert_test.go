@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 
 	"roam"
@@ -64,6 +65,18 @@ func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 		m.Paths = append(m.Paths, decide.Path{Uplink: b >> 4, Remote: b & 7})
 	}
 	return m
+}
+
+// placed draws whether connections go by a table, apart from all else.
+func (g *gen) placed(w *world, p *bpfSessionEntry) {
+	own := *g
+	own.Rand = rand.New(rand.NewPCG(g.now, p.Alias.Remote.uint64()+uint64(p.Costs)))
+	if own.in(3) {
+		p.Flags |= bpfEntryFlagsENTRY_PLACED
+	}
+	if !own.in(4) {
+		w.tables[userOf(*p)] = own.table()
+	}
 }
 
 // table draws where connections go.

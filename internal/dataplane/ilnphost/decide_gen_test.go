@@ -229,9 +229,7 @@ func (g *gen) session(w *world, i int) {
 	if g.in(2) {
 		g.tightAllowances(w, p)
 	}
-	if !g.in(4) {
-		w.tables[userOf(p)] = g.table()
-	}
+	g.placed(w, &p)
 	w.sessions = append(w.sessions, p)
 	w.lives = append(w.lives, g.live(p))
 }
@@ -260,7 +258,7 @@ var flagOdds = []struct {
 	{bpfEntryFlagsENTRY_NONCE_ALWAYS, 4}, {bpfEntryFlagsENTRY_REAL_SOCKETS, 3}, {bpfEntryFlagsENTRY_ENCAP, 5},
 	{bpfEntryFlagsENTRY_PREINSTALLED, 4}, {bpfEntryFlagsENTRY_PER_FLOW, 4}, {bpfEntryFlagsENTRY_UNCONFIRMED, 6},
 	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5}, {bpfEntryFlagsENTRY_UNRECORDED, 4},
-	{bpfEntryFlagsENTRY_COUNTED, 3}, {bpfEntryFlagsENTRY_PLACED, 3},
+	{bpfEntryFlagsENTRY_COUNTED, 3},
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {
