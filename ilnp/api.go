@@ -140,10 +140,11 @@ type Activity struct {
 	NonceAt        roam.L64  // where the last packet of TCP or UDP with it came in; 0: none has
 	// Packets of TCP and UDP that came since the session began.
 	WithNonce, WithoutNonce uint32
-	Asks                    bool // a probe came, as Roam sends them
-	AsksPerFlow             bool // the last one wanted TCP spread by connection
-	AsksCounts              bool // it wanted data counted by path
-	AsksAnswers             bool // it has rules, and wants flows that it marks answered on their paths
+	Asks                    bool             // a probe came, as Roam sends them
+	AsksPerFlow             bool             // the last one wanted TCP spread by connection
+	AsksCounts              bool             // it wanted data counted by path
+	AsksAnswers             bool             // it has rules, and wants flows that it marks answered on their paths
+	Flows                   *multipath.Flows // sent by TCP connections where Entry.Long has paths; nil: not counted
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.
@@ -153,7 +154,7 @@ type Spread = multipath.Spread
 const (
 	ByPacket = multipath.ByPacket
 	ByFlow   = multipath.ByFlow   // each connection keeps to one path: something on one of them tracks connections
-	ByLength = multipath.ByLength // each keeps to one of the short paths: others take more than twice as long
+	ByLength = multipath.ByLength // over the short paths; others take more than twice as long, and serve whole connections
 )
 
 // SessionState tells the data plane how to treat an entry.
@@ -205,7 +206,8 @@ type Entry struct {
 	Unconfirmed             bool           // the peer's nonce is followed nowhere: it may be forged, or the session is keyed
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
-	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others
+	Long                    []Path         // of those in Paths, those over which TCP is not spread
+	Placed                  map[uint8]Path // the one of Long that TCP connections of a bucket take whole: multipath.Buckets
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
 	Reserve                 []Path         // to validated locators that are listed, but less preferred: for what no unvalidated one may get yet
 	Counted                 bool           // data are counted by path: Config.PathCounts

@@ -400,6 +400,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.wishAnswers(now, s, a.AsksAnswers)
 		c.spreadAgain(now, s)
 		c.forgetQueues(now, s)
+		c.placeFlows(now, s, a.Flows)
 		c.measure(now, s)
 		c.monitor(now, s)
 		c.watchPaths(now, s)

@@ -89,6 +89,23 @@ func (c *steering) forgetQueues(now time.Time, s *session) {
 	}
 }
 
+// placeFlows has connections take other paths by what they send.
+func (c *steering) placeFlows(now time.Time, s *session, sent *multipath.Flows) {
+	if s.multipath.HandleFlows(now, s.use(), sent) {
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// isPlaced reports whether TCP connections take a long path whole.
+func (s *session) isPlaced(p Path) bool {
+	for _, at := range s.entry.Placed {
+		if at == p {
+			return true
+		}
+	}
+	return false
+}
+
 // handleStall asks all paths in use at each sign of TCP.
 func (c *liveness) handleStall(now time.Time, s *session) {
 	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.tracked() || s.watch.state == settling {

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -33,7 +34,7 @@ func pathChange(old, now Entry) (why roam.PathChange) {
 	add(anyNew(now.Paths, old.Paths), roam.PathsLost)
 	add(moved && why == 0, roam.PathsReordered)
 	add(now.PerFlow && !old.PerFlow || leavesLong(old, now), roam.FlowsGathered)
-	add(moved && (now.PerFlow || len(now.Long) > 0), roam.FlowsRehashed)
+	add(moved && (now.PerFlow || len(now.Long) > 0) || !maps.Equal(old.Placed, now.Placed), roam.FlowsRehashed)
 	wasDown, isDown := old.Dead || len(old.Paths) == 0, now.Dead || len(now.Paths) == 0
 	add(wasDown && !isDown, roam.PathsReturned)
 	add(isDown && (why != 0 || !wasDown), roam.PathsDown)

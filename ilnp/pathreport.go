@@ -211,6 +211,8 @@ func (s *session) whyPath(p Path) string {
 	switch {
 	case used && s.dead:
 		return "no path answers"
+	case used && s.isPlaced(p):
+		return "in use, for whole TCP connections"
 	case used && slices.Contains(s.entry.Long, p):
 		return "in use, too long for TCP"
 	case used && s.entry.Costs[p] > 0:

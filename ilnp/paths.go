@@ -217,7 +217,7 @@ func sameEntry(a, b Entry) bool {
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled &&
 		a.PerFlow == b.PerFlow && a.Counted == b.Counted &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) &&
-		maps.Equal(a.Costs, b.Costs) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) &&
+		maps.Equal(a.Costs, b.Costs) && maps.Equal(a.Placed, b.Placed) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) &&
 		slices.Equal(a.Unvalidated, b.Unvalidated) && slices.Equal(a.Given, b.Given) &&
 		slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded &&
 		a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule && a.Rules == b.Rules &&

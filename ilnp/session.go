@@ -295,8 +295,12 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 		Unconfirmed: s.state == Established && (!s.confirmed || s.keys != nil),
 		Paths:       paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
-	if len(p.Long) > 0 || p.PerFlow {
-		p.Costs = s.multipath.RateCosts(paths) // TCP goes by its own rules
+	if len(p.Long) > 0 && s.entry.Seq != 0 && len(s.entry.Long) == 0 {
+		s.multipath.HandleTable(now)
+	}
+	p.Placed = s.multipath.Placed(multipath.Use[Path]{Paths: p.Paths, Long: p.Long, PerFlow: p.PerFlow})
+	if len(p.Paths)-len(p.Long) < 2 || p.PerFlow {
+		p.Costs = s.multipath.RateCosts(paths) // no queue of TCP changes them
 	}
 	if p.State != Plain {
 		p.Unvalidated, p.Given = s.unvalidatedIn(p)

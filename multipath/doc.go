@@ -12,8 +12,10 @@
 //	HandleSettled    a round of probes is over   HandleWish    what the other end wants
 //	HandleSound      all paths answered it       Expire        time has passed
 //	HandleRates      rates of paths are known
+//	HandleTable      bytes of connections are counted from now on
+//	HandleFlows      how many were
 //
-// Its answers are values: Long, Costs and Spread say how to send; that paths are
+// Its answers are values: Long, Costs, Placed and Spread say how to send; that paths are
 // to be probed is what Doubtful, Unasked, HandleQueue and HandleSettled return. The
 // owner sends the probes, and says with Use what it sends along now. A Spell, for
 // which connections keep to one path each, is the owner's to keep, as it may outlast

@@ -9,8 +9,8 @@ import (
 // A packet on the longer of two paths arrives behind those that were sent later on the
 // other, and TCP takes it for lost: one connection over paths of 10 and 100 ms gets a
 // thirtieth of what the first alone would give it. While round trips differ by
-// less than the shorter one, it gets more from both. So TCP keeps to the short paths, each
-// connection to one of them; UDP is spread over all.
+// less than the shorter one, it gets more from both. So segments are spread over the short paths,
+// and long ones take whole connections only (place.go); UDP is spread over all.
 const (
 	longFactor  = 2 // of the least round trip, beyond which a path is a long one,
 	shortFactor = 1.5

@@ -22,6 +22,7 @@ type Machine[P comparable] struct {
 	lengths lengths[P]
 	queues  queues[P]
 	rates   map[P]Measured
+	places  placement[P]
 	stall   stall
 	wish    wish
 	shown   Spread
@@ -137,7 +138,7 @@ type Spread uint8
 const (
 	ByPacket Spread = iota
 	ByFlow          // each connection keeps to one path: something on one of them tracks connections
-	ByLength        // each keeps to one of the short paths: others take more than twice as long
+	ByLength        // over the short paths; others take more than twice as long, and serve whole connections
 )
 
 // String returns the value in lower case.

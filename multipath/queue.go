@@ -48,7 +48,7 @@ func (q *queues[P]) note(now time.Time, p P, sent time.Time) {
 // under way. Once the probes have left, the owner calls Asked.
 func (m *Machine[P]) HandleQueue(now time.Time, u Use[P], busy bool) (ask bool) {
 	q := &m.queues
-	if len(u.Paths) < 2 || len(u.Long) > 0 || u.PerFlow {
+	if len(u.Paths)-len(u.Long) < 2 || u.PerFlow {
 		return false
 	}
 	q.last = now

@@ -12,12 +12,6 @@
 
 #define LABEL_MASK 0xfffff
 
-/* A number of two ports that is the same at both ends. */
-static __always_inline __u32 ports_of(__u16 a, __u16 b)
-{
-	return (__u32)a * b + (a ^ b);
-}
-
 /* The flow label of a flow with a rule, never 0. Other labels of the kernel are random. */
 static __always_inline __u32 label_of(union half a, union half b, __u32 proto, __u32 ports)
 {

@@ -4,13 +4,14 @@
  * Linux conntrack calls a segment invalid that acknowledges data which did not pass
  * there. So first segments keep to the path of their connection, by which the answer
  * comes too. All segments keep to it where TCP stalled though each path works
- * (multipath/perflow.go), or where some paths are much longer than others, which TCP then
- * avoids (multipath/length.go).
+ * (multipath/perflow.go). Where some paths are much longer than others (multipath/length.go),
+ * segments take turns on the short ones, and the daemon has whole connections take the long ones
+ * (multipath/place.go).
  */
 #ifndef ROAM_ILNP_FLOW_H
 #define ROAM_ILNP_FLOW_H
 
-#include "session.h"
+#include "path.h"
 
 #define STALL_AGAIN tick(200000000ULL) /* ticks between two reports of one session */
 #define QUEUE_AGAIN tick(50000000ULL)
@@ -25,13 +26,19 @@ static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports
 	return x >> 37;
 }
 
+/* A number of two ports that is the same at both ends. */
+static __always_inline __u32 ports_of(__u16 a, __u16 b)
+{
+	return (__u32)a * b + (a ^ b);
+}
+
 /* Index of the path of a connection, by its ports in network order: among the usable
  * paths to validated locators, except long ones, the one with the greatest weight; -1 if
  * there is none.
  */
 __noinline int path_of_ports(const struct session_entry *p, __be16 a, __be16 b)
 {
-	__u32 ports = (__u32)bpf_ntohs(a) * bpf_ntohs(b) + bpf_ntohs(a ^ b), best = MAX_PATHS, i;
+	__u32 ports = ports_of(bpf_ntohs(a), bpf_ntohs(b)), best = MAX_PATHS, i;
 
 	if (!p)
 		return -1;
@@ -71,6 +78,37 @@ static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
 	__u64 again = tp->total_retrans, twice = tp->dsack_dups;
 
 	return tp->lost_out && tp->data_segs_out > 100 && again > twice && (again - twice) * 5 > tp->data_segs_out * 2ULL;
+}
+
+/* Index of the path of a segment by the table of its session, which says for each bucket of
+ * connections which paths they take. Without a table it keeps to one short path.
+ */
+__noinline int placed_path(const struct session_entry *p, __be16 a, __be16 b, __u32 len)
+{
+	struct slot_user key;
+	struct flow_table *t;
+	__u32 bucket, skip;
+	int i;
+
+	if (!p)
+		return -1;
+	key.slot = p->slot;
+	key.birth = p->birth;
+	t = bpf_map_lookup_elem(&flow_tables, &key);
+	if (!t)
+		return path_of_ports(p, a, b);
+	bucket = flow_weight(p->local_nid, p->remote_nid, ports_of(bpf_ntohs(a), bpf_ntohs(b))) % FLOW_BUCKETS;
+	__sync_fetch_and_add(&t->bytes[bucket], len);
+	skip = ~(__u32)t->paths[bucket] << NO_PATH;
+	i = choose_path(p, &t->turns, skip);
+	if (i < 0)
+		return -1;
+	if (t->paths[bucket] & (t->paths[bucket] - 1)) {
+		take_path(p, &t->turns, i, len);
+		if (skip >> NO_PATH & 1)
+			t->turns.bytes[0] = t->turns.bytes[i & (MAX_PATHS - 1)];
+	}
+	return i;
 }
 
 /* Is the round-trip time of a busy connection far above its minimum? */
@@ -114,14 +152,13 @@ __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, s
 		__be32 seq, ack;
 		__u8 words, flags, window[2];
 	} t;
-	int by_ports;
 
 	if (!p || !d || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
 		return -1;
-	by_ports = p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN;
-	if (!by_ports || (p->long_paths && !(t.flags & TCP_SYN)))
-		watch_tcp(skb, p, d, t.seq);
-	return by_ports ? path_of_ports(p, t.from, t.to) : -1;
+	if (p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN)
+		return path_of_ports(p, t.from, t.to);
+	watch_tcp(skb, p, d, t.seq);
+	return p->flags & ENTRY_PLACED ? placed_path(p, t.from, t.to, skb->len) : -1;
 }
 
 #endif

@@ -236,7 +236,7 @@ __noinline int ruled_path(struct __sk_buff *skb, const struct session_entry *p, 
 		return p->flags & ENTRY_ANSWERS ? answer_path(skb, p, c) : -1;
 	i += p->rules_at & MAX_RULES;
 	ports = ports_of(f.port, f.own_port);
-	path = path_of_rule(skb, p, i, ports, c->proto == IPPROTO_TCP && p->flags & ENTRY_PER_FLOW && !p->long_paths);
+	path = path_of_rule(skb, p, i, ports, c->proto == IPPROTO_TCP && p->flags & ENTRY_PER_FLOW);
 	if (path >= 0 && f.has_ports && c->fragment == WHOLE && is_one_path(i))
 		mark_flow(skb, p, c->proto, ports);
 	return path;

@@ -70,7 +70,7 @@ __noinline int renew(const struct session_entry *p, struct session_details *d)
 		__builtin_memset(d, 0, sizeof(*d));
 		d->birth = p->birth;
 	}
-	__builtin_memset(d->path_bytes, 0, sizeof(d->path_bytes));
+	__builtin_memset(&d->turns, 0, sizeof(d->turns));
 	d->hint.v = 0;
 	d->life_told = 0;
 	d->seq = p->seq;

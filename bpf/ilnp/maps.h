@@ -169,6 +169,16 @@ struct {
 } path_counts SEC(".maps");
 
 struct {
+	/* Which paths does each TCP connection of a session take, where some are long? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct slot_user);
+	__type(value, struct flow_table);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_tables SEC(".maps");
+
+struct {
 	/* Which correspondents do we know, where only known ones may open sessions? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -170,12 +170,12 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	o->csum_diff = outbound_diff(o, delta_of(skb, p), remote_sum, nids_only);
 }
 
-/* Does this packet count for the balance of the paths? TCP that keeps to the path of its
- * connection does not, or all other packets would have to take the other paths.
+/* Does this packet count for the balance of the paths? TCP that goes by its connections does
+ * not, or all other packets would have to take the other paths.
  */
 static __always_inline int is_spread(const struct session_entry *p, const struct chain *c)
 {
-	return p->n_paths > 1 && !(p->flags & ENTRY_PER_FLOW && c->proto == IPPROTO_TCP);
+	return p->n_paths > 1 && !(p->flags & (ENTRY_PER_FLOW | ENTRY_PLACED) && c->proto == IPPROTO_TCP);
 }
 
 /* Counts a packet for the choice of paths, unless a rule chose, and for the reports of the peer. */
@@ -183,7 +183,7 @@ static __always_inline void note_path(struct __sk_buff *skb, const struct sessio
 				      const struct chain *c, int i, const struct outbound *o)
 {
 	if (o->chosen == BY_SESSION && is_spread(p, c))
-		__sync_fetch_and_add(&d->path_bytes[i], skb->len * path_cost(p, i) / 2);
+		take_path(p, &d->turns, i, skb->len);
 	if (p->flags & ENTRY_COUNTED && c->fragment == WHOLE)
 		count_sent(skb, (const struct path_key *)o->ends, c->at, c->proto);
 }

@@ -17,20 +17,22 @@ static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)
 	return (2 + (k & 1)) << (k >> 1);
 }
 
-/* Index of the path that has carried the fewest bytes among the usable ones whose remote
- * locator is not in skip, or -1. Paths in reserve count only if something is skipped.
- * Scores begin anew with every new entry; a single path has none. They wrap, so they are
- * compared by difference. The index goes with the score and no branch depends on it, or
+#define NO_PATH 16 /* shift of the paths in skip of choose_path */
+
+/* Index of the path that has carried the fewest bytes among the usable ones, or -1. Those
+ * whose remote locator is in the low bits of skip are left out, and path i for bit NO_PATH + i.
+ * Paths in reserve count only if a locator is skipped. Scores begin anew with every new entry; a
+ * single path has none. They wrap, so they are compared by difference. The index goes with the score and no branch depends on it, or
  * the verifier would look at all that follows once for each index.
  */
-__noinline int choose_path(const struct session_entry *p, struct session_details *d, __u32 skip)
+__noinline int choose_path(const struct session_entry *p, const struct path_turns *t, __u32 skip)
 {
 	__u64 best = -1ULL;
 	__u32 end, i;
 
-	if (!p || !d)
+	if (!p || !t)
 		return -1;
-	end = p->n_paths + (skip ? p->n_reserve : 0);
+	end = p->n_paths + (skip << NO_PATH ? p->n_reserve : 0);
 	for (i = 0; i < MAX_PATHS; i++) {
 		struct uplink *u;
 		__u64 score;
@@ -40,14 +42,20 @@ __noinline int choose_path(const struct session_entry *p, struct session_details
 			break;
 		index = path_uplink(p, i);
 		u = bpf_map_lookup_elem(&uplinks, &index);
-		if (!u || !(u->flags & UPLINK_USABLE) || skip >> path_remote(p, i) & 1)
+		if (!u || !(u->flags & UPLINK_USABLE) || (skip >> path_remote(p, i) | skip >> (NO_PATH + i)) & 1)
 			continue;
-		score = (__u64)(d->path_bytes[i] - d->path_bytes[0] + (1U << 31)) << 32 | i;
+		score = (__u64)(t->bytes[i] - t->bytes[0] + (1U << 31)) << 32 | i;
 		if (score < best)
 			best = score;
 	}
 	i = best & (2 * MAX_PATHS - 1);
 	return i | -(i / MAX_PATHS);
+}
+
+/* Counts a packet along a path of several. */
+static __always_inline void take_path(const struct session_entry *p, struct path_turns *t, __u32 i, __u32 len)
+{
+	__sync_fetch_and_add(&t->bytes[i & (MAX_PATHS - 1)], len * path_cost(p, i) / 2);
 }
 
 /* Has the program retransmitted a first segment without its nonce, and the daemon not yet
@@ -74,7 +82,7 @@ static __always_inline int default_path(const struct session_entry *p, struct se
 	if (!p->n_paths)
 		return -1;
 	if (has_choice(p, d))
-		return choose_path(p, d, 0);
+		return choose_path(p, &d->turns, 0);
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	return u && u->flags & UPLINK_USABLE ? 0 : -1;
 }
@@ -93,7 +101,7 @@ __noinline int try_path(struct __sk_buff *skb, const struct session_entry *p, st
 	if (!p || !d)
 		return -1;
 	target = hinted ? d->hint : p->remote[path_remote(p, i)];
-	validated = choose_path(p, d, p->unvalidated);
+	validated = choose_path(p, &d->turns, p->unvalidated);
 	given = !hinted && p->given >> path_remote(p, i) & 1;
 	if (allowance_permits(p, d, target, skb->len - ETH_LEN, validated < 0, given))
 		return i | (hinted ? HINTED : 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What is counted along paths, and reported in answers to probes. */
+/* What is counted along paths, and reported in answers to probes; and where connections go. */
 #ifndef ROAM_ILNP_PATHTYPES_H
 #define ROAM_ILNP_PATHTYPES_H
 
-#include "../lib/addr.h"
+#include "types.h"
 
 /* A path: two addresses on the wire. */
 struct path_key {
@@ -18,6 +18,20 @@ struct path_counts {
 	__u32 pad;
 	__u64 rx_packets, rx_bytes;
 	__u64 tx_packets, tx_bytes;
+};
+
+/* A session that has used a slot. */
+struct slot_user {
+	__u32 slot, birth;
+};
+
+/* Where the TCP connections of a session go, each by the bucket of its ports. The daemon writes
+ * the sets of paths, the programs the rest.
+ */
+struct flow_table {
+	__u16 paths[FLOW_BUCKETS]; /* bit i: segments may take paths[i] of the entry; several take turns */
+	__u32 bytes[FLOW_BUCKETS]; /* that segments of ours had, with headers */
+	struct path_turns turns;   /* of those with several paths; the first one's are compared with */
 };
 
 #endif

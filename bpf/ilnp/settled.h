@@ -79,7 +79,7 @@ __noinline int take_turn(struct __sk_buff *skb, __u32 place, __u32 slot, __u64 w
 {
 	struct session_details *d = bpf_map_lookup_elem(&session_details, &slot);
 	struct session_entry *p = settled_entry(place, word);
-	int i = p && d ? choose_path(p, d, 0) : -1;
+	int i = p && d ? choose_path(p, &d->turns, 0) : -1;
 	struct uplink *u;
 
 	if (!t || !p || !d || i < 0)
@@ -89,7 +89,7 @@ __noinline int take_turn(struct __sk_buff *skb, __u32 place, __u32 slot, __u64 w
 	u = bpf_map_lookup_elem(&uplinks, &slot);
 	if (!u || (p->flags & ENTRY_RFC6741 && u->flags & UPLINK_PHYSICAL))
 		return 0;
-	__sync_fetch_and_add(&d->path_bytes[i], skb->len * path_cost(p, i) / 2);
+	take_path(p, &d->turns, i, skb->len);
 	t->to = p->remote[path_remote(p, i)];
 	t->uplink = slot;
 	return 1;

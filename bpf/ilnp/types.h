@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 27,
+	ABI = 28,
 };
 
 #define MAX_UPLINKS 16
@@ -20,6 +20,7 @@ enum abi_number {
 #define MAX_REALS 8    /* real addresses of this host to which servers may be bound */
 #define MAX_REMOTE 8   /* locators of a correspondent in its entry */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one session */
+#define FLOW_BUCKETS 64 /* of the TCP connections of one session */
 #define BUCKET 8         /* entries of the index in one cache line */
 #define RATE_SHIFT 8     /* the rate of sending is measured over so many ticks, as a power of two: */
 #define RATE_WINDOW (1ULL << (20 + RATE_SHIFT)) /* in ns, about a quarter of a second */
@@ -91,7 +92,7 @@ enum entry_flags {
 	ENTRY_BY_ALIAS = 128,     /* the aliases are not the NIDs */
 	ENTRY_ENCAP = 256,         /* the path drops options or ICMPv6: data goes without, control in UDP */
 	ENTRY_PREINSTALLED = 512,      /* it is preinstalled: packets from outside see it once a packet of ours has used it */
-	ENTRY_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet, over the paths that are not long */
+	ENTRY_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet */
 	ENTRY_NAMED = 2048,        /* it is found by its alias and by its NIDs too: connections of the name belong to it */
 	ENTRY_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
 	ENTRY_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
@@ -99,6 +100,7 @@ enum entry_flags {
 	ENTRY_COUNTED = 65536,       /* data are counted by path: path_counts */
 	ENTRY_RULED = 131072,        /* there are rules for its flows, here or at the peer */
 	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
+	ENTRY_PLACED = 524288,       /* TCP goes by flow_tables */
 	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it */
 };
 
@@ -154,10 +156,10 @@ struct session_entry {
 	struct nonce remote_nonce;
 	struct session_key alias;
 	__u32 grace;                    /* ns for which unvalidated locators get the rate before the move */
-	__u16 long_paths;               /* bit i: TCP avoids paths[i], as others are much shorter */
+	__u16 long_paths;               /* bit i: paths[i] is long: first segments avoid it */
 	__u8 n_reserve;                 /* of paths[], behind n_paths: for packets beyond the allowance of unvalidated locators */
 	__u8 given;                     /* bit i: a record lists remote[i], which is not validated */
-	__u64 costs;                    /* four bits for each of paths[]: the cost of a byte, path_cost(); 0 while any is long */
+	__u64 costs;                    /* four bits for each of paths[]: the cost of a byte, path_cost() */
 	__u32 rules;                    /* bit i: rule i of the set may match its flows */
 	__u16 shortest;                 /* four bits for each of the four shortest paths: its index in paths[] */
 	__u8 n_ruled;                   /* of paths[], behind those in reserve: for flows with rules */
@@ -217,17 +219,22 @@ struct session_live {
 #define TALLY_PACKETS 36
 #define TALLY_LARGE (1ULL << 63 | 1ULL << (TALLY_PACKETS - 1)) /* half of what the word has room for */
 
+/* What each path has carried of what is divided among several, in bytes times path_cost(). */
+struct path_turns {
+	__u32 bytes[MAX_PATHS];
+};
+
 /* What else the programs know of a session, in session_details: an odd number of cache
  * lines, as entries of 256 bytes would all begin in a quarter of the sets of the cache.
  */
 struct session_details {
 	__u32 birth;                /* session_entry.birth to which all this belongs */
-	__u32 seq;                  /* session_entry.seq to which hint, path_bytes and life_told belong */
+	__u32 seq;                  /* session_entry.seq to which hint, turns and life_told belong */
 	__u64 tx_packets, tx_bytes, rx_packets, rx_bytes;
 	union half hint;            /* locator that the peer was last seen at; 0: none */
 	union half nonce_at;        /* our locator at which TCP or UDP last came with the session's nonce */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
-	__u32 path_bytes[MAX_PATHS]; /* weighted bytes on each path, where there are several */
+	struct path_turns turns;    /* where there are several paths */
 	__u32 rate_last;            /* bytes sent in the last window of RATE_WINDOW */
 	__u32 last_nonce_rx;        /* ticks: with the session's own remote nonce */
 	__u32 told_until;           /* see ringbudget.h: when the share of the urgent ring is whole again */

@@ -210,7 +210,7 @@ func (s situation) setup(a *app) string {
 	case "flow":
 		out += "; something on a path in use tracks connections, so each TCP connection keeps to one path"
 	case "length":
-		out += "; some paths take more than twice as long as others, so TCP keeps to the short ones"
+		out += "; some paths take more than twice as long as others, so TCP is spread over the short ones"
 	}
 	return out + "."
 }

@@ -175,7 +175,7 @@ func (pr *printer) sessionFigures(line func(name, format string, args ...any), s
 	case "flow":
 		line("tcp", "one path for each connection: something on a path in use tracks connections")
 	case "length":
-		line("tcp", "on the short paths: the others take more than twice as long")
+		line("tcp", "over the short paths; longer ones serve whole connections")
 	}
 	line("sent", "%d packets, %s", s.TxPackets, nbytes(s.TxBytes))
 	line("received", "%d packets, %s", s.RxPackets, nbytes(s.RxBytes))

@@ -148,7 +148,7 @@ type SessionPath struct {
 	Path
 	RTTMS float64 `json:"rtt_ms,omitempty"` // least of the last minute or two; absent: unknown, as of a single path
 	Share float64 `json:"share"`            // what part of all that is spread by packet it gets, 0 to 1
-	Long  bool    `json:"long,omitempty"`   // TCP does not take it, for others are shorter, or it has not been asked yet
+	Long  bool    `json:"long,omitempty"`   // TCP is not spread over it, as others are shorter, or it was not probed yet
 }
 
 // PathView is what is known of one path of a session: of those in use, and of others that were

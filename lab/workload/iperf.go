@@ -48,6 +48,7 @@ type IperfReport struct {
 	LostPackets int       // UDP only
 	Packets     int       // UDP only
 	Retransmits int       // TCP only
+	Streams     []float64 // TCP only: Mb/s received, of each connection
 	Samples     []float64 // Mb/s per interval as the client saw it
 	HostCPU     float64   // per cent of one core
 	RemoteCPU   float64
@@ -195,7 +196,10 @@ func parseIperf(b []byte) (IperfReport, error) {
 			Sum      *iperfSum `json:"sum"`
 			Sent     *iperfSum `json:"sum_sent"`
 			Received *iperfSum `json:"sum_received"`
-			CPU      struct {
+			Streams  []struct {
+				Receiver *iperfSum `json:"receiver"`
+			} `json:"streams"`
+			CPU struct {
 				Host   float64 `json:"host_total"`
 				Remote float64 `json:"remote_total"`
 			} `json:"cpu_utilization_percent"`
@@ -215,6 +219,11 @@ func parseIperf(b []byte) (IperfReport, error) {
 	}
 	if s := doc.End.Received; s != nil {
 		r.Bytes, r.Mbps = s.Bytes, s.BPS/1e6
+	}
+	for _, s := range doc.End.Streams {
+		if s.Receiver != nil {
+			r.Streams = append(r.Streams, s.Receiver.BPS/1e6)
+		}
 	}
 	if s := doc.End.Sent; s != nil {
 		r.Retransmits = s.Retransmits

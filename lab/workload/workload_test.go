@@ -3,6 +3,7 @@ package workload
 import (
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -55,8 +56,10 @@ func TestServerInterval(t *testing.T) {
 func TestParseIperf(t *testing.T) {
 	r, err := parseIperf([]byte(`{"intervals":[{"sum":{"bits_per_second":8e6}}],
 	 "end":{"sum_sent":{"bytes":100,"bits_per_second":9e6,"retransmits":3},"sum_received":{"bytes":90,"bits_per_second":8e6},
+	 "streams":[{"sender":{},"receiver":{"bits_per_second":5e6}},{"receiver":{"bits_per_second":3e6}}],
 	 "cpu_utilization_percent":{"host_total":12.5,"remote_total":7}}}`))
-	if err != nil || r.Mbps != 8 || r.Bytes != 90 || r.Retransmits != 3 || r.HostCPU != 12.5 || len(r.Samples) != 1 {
+	if err != nil || r.Mbps != 8 || r.Bytes != 90 || r.Retransmits != 3 || r.HostCPU != 12.5 || len(r.Samples) != 1 ||
+		!slices.Equal(r.Streams, []float64{5, 3}) {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	r, err = parseIperf([]byte(`{"end":{"sum":{"bytes":100,"bits_per_second":9e6,"lost_packets":2,"packets":50}}}`))

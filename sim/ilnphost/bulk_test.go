@@ -1,6 +1,7 @@
 package ilnphost
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -66,6 +67,57 @@ func TestUnequalRates(t *testing.T) {
 		t.Logf("%d and %d Mb/s: %.1f Mb/s, %.1f by the first alone", c.a, c.b, got[1], got[0])
 		if got[1] < c.least*got[0] {
 			t.Errorf("%d and %d Mb/s: a connection gets %.1f Mb/s in 4 s, want %.2f of %.1f", c.a, c.b, got[1], c.least, got[0])
+		}
+	}
+}
+
+// transfers begins some, and returns what each gets in a time, in Mb/s of data, and all together.
+func (w *world) transfers(n int, d time.Duration) (each []float64, sum float64) {
+	all := make([]*Bulk, n)
+	for i := range all {
+		all[i] = w.mobile.Bulk(w.server)
+	}
+	w.Run(d)
+	for _, b := range all {
+		mbps := float64(b.Delivered()) * 8 / 1e6 / d.Seconds()
+		each, sum = append(each, mbps), sum+mbps
+	}
+	return each, sum
+}
+
+// TestConnectionsOnLongPaths: several connections fill a long path too, each whole on one of the
+// paths, and none of them starves. A single one gets what the better path alone gives it.
+func TestConnectionsOnLongPaths(t *testing.T) {
+	const long, rtt = 100 * time.Millisecond, 10 * time.Millisecond
+	for _, c := range []struct {
+		n     int
+		wires []wire
+		least float64 // of what the sum of these paths permits
+		share float64 // of that, for each connection
+	}{
+		{1, []wire{{50, rtt}, {10, long}}, 0.97 * 50 / 60, 0},
+		{4, []wire{{50, rtt}, {10, long}}, 0.93, 0.1},
+		{4, []wire{{100, rtt}, {20, long}}, 0.93, 0.1},
+		{4, []wire{{50, rtt}, {50, rtt}, {20, long}}, 0.93, 0.05},
+		{1, []wire{{50, rtt}, {50, rtt}, {20, long}}, 0.93 * 100 / 120, 0},
+		{1, []wire{{50, rtt}, {10, rtt}, {10, 2 * long}}, 0.9 * 60 / 70, 0},
+		{1, []wire{{5, rtt}, {50, long}}, 0.97 * 5 / 55, 0},
+	} {
+		alone := bulkWorld(t, true, c.wires[0])
+		of := alone.goodput(alone.mobile.Bulk(alone.server), 8*time.Second)
+		sum := 0
+		for _, x := range c.wires {
+			sum += x.mbps
+		}
+		all := of * float64(sum) / float64(c.wires[0].mbps)
+		w := bulkWorld(t, true, c.wires...)
+		each, got := w.transfers(c.n, 8*time.Second)
+		t.Logf("%d over %v: %.1f of %.1f Mb/s, %.1f", c.n, c.wires, got, all, each)
+		if got < c.least*all {
+			t.Errorf("%d connections over %v get %.1f Mb/s in 8 s, want %.2f of %.1f", c.n, c.wires, got, c.least, all)
+		}
+		if least := slices.Min(each); least < c.share*all {
+			t.Errorf("of %d connections over %v one gets %.1f Mb/s: %.1f", c.n, c.wires, least, each)
 		}
 	}
 }

@@ -40,6 +40,7 @@ func (p *plane) convert(e ilnp.Entry) *decide.Session {
 		s.Costs |= uint64(e.Costs[path]&15) << (4 * s.NPaths)
 		s.NPaths++
 	}
+	s.Table = p.table(e, s)
 	add := func(paths []ilnp.Path) (n int) {
 		for _, path := range paths {
 			if p.addPath(s, path) {
@@ -67,6 +68,31 @@ func (p *plane) convert(e ilnp.Entry) *decide.Session {
 		}
 	}
 	return s
+}
+
+// isPlaced reports whether TCP connections go by a table.
+func isPlaced(e ilnp.Entry) bool { return len(e.Long) > 0 && !e.PerFlow }
+
+// table returns the table of connections of an entry whose paths are written, with what the one
+// before has counted; nil: it has none.
+func (p *plane) table(e ilnp.Entry, s *decide.Session) *decide.FlowTable {
+	if !isPlaced(e) {
+		return nil
+	}
+	t := &decide.FlowTable{}
+	if old := p.entries[e.Key]; old != nil && old.session.Table != nil {
+		t.Bytes = old.session.Table.Bytes
+	}
+	for b := range t.Paths {
+		t.Paths[b] = (1<<s.NPaths - 1) &^ s.Long
+		path, placed := e.Placed[uint8(b)]
+		for i, at := range s.Paths[:s.NPaths] {
+			if placed && p.rows[path.Local] == at.Uplink && s.Remote[at.Remote] == path.Remote {
+				t.Paths[b] = 1 << i
+			}
+		}
+	}
+	return t
 }
 
 // addPath appends a path, and reports whether the entry had a free slot for it.
@@ -136,7 +162,7 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 	}
 	for flag, is := range map[decide.Flags]bool{
 		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap,
-		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow || len(e.Long) > 0,
+		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow, decide.Placed: isPlaced(e),
 		decide.Counted: e.Counted, decide.Ruled: e.Rules.Mask != 0, decide.Answers: e.Answers,
 	} {
 		if is {

@@ -358,10 +358,19 @@ func (p *plane) activity() []ilnp.Activity {
 			Key: e.Key, LastRx: timeOf(l.LastRx), LastTx: timeOf(l.LastTx),
 			LastNonceRx: timeOf(l.LastNonceRx), NonceAt: l.NonceAt,
 			WithNonce: l.WithNonce, WithoutNonce: boolCount(l.Bare), Asks: asks, AsksPerFlow: asks && l.AskedPerFlow,
-			AsksCounts: asks && l.AskedCounts, AsksAnswers: asks && l.AskedAnswers,
+			AsksCounts: asks && l.AskedCounts, AsksAnswers: asks && l.AskedAnswers, Flows: flowsOf(e.session),
 		})
 	}
 	return as
+}
+
+// flowsOf returns what the connections of a session have sent; nil: it has no table of them.
+func flowsOf(s *decide.Session) *multipath.Flows {
+	if s.Table == nil {
+		return nil
+	}
+	f := multipath.Flows(s.Table.Bytes)
+	return &f
 }
 
 func boolCount(b bool) uint32 {

@@ -34,12 +34,12 @@ func (s sentOn) advance(l bpfSessionDetails) sentOn {
 		s = sentOn{birth: l.Birth, seq: l.Seq, latest: -1, path: s.path}
 	}
 	most := uint32(0)
-	for i, n := range l.PathBytes {
+	for i, n := range l.Turns.Bytes {
 		if d := n - s.bytes[i]; d > most {
 			most, s.latest = d, i
 		}
 	}
-	s.bytes = l.PathBytes
+	s.bytes = l.Turns.Bytes
 	return s
 }
 
@@ -81,6 +81,7 @@ func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error)
 			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: uint32(l.Bare),
 			Asks: l.Asks != 0, AsksPerFlow: bpfAsked(l.Asks)&bpfAskedASKED_PER_FLOW != 0,
 			AsksCounts: bpfAsked(l.Asks)&bpfAskedASKED_COUNTS != 0, AsksAnswers: bpfAsked(l.Asks)&bpfAskedASKED_ANSWERS != 0,
+			Flows: p.tables.sent(row),
 		})
 		t := p.counted[k].atLeast(l)
 		if p.counted == nil {

@@ -18,7 +18,7 @@ func TestPathInUse(t *testing.T) {
 	key := ilnp.SessionKey{Local: 1, Remote: 2}
 	live := func(seq uint32, bytes ...uint32) (l seen) {
 		l.Birth, l.Seq = 1, seq
-		copy(l.PathBytes[:], bytes)
+		copy(l.Turns.Bytes[:], bytes)
 		return l
 	}
 	for _, step := range []struct {

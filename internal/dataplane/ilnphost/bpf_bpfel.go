@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 27
+	bpfAbiNumberABI bpfAbiNumber = 28
 )
 
 type bpfAddr struct {
@@ -155,6 +155,7 @@ const (
 	bpfEntryFlagsENTRY_COUNTED      bpfEntryFlags = 65536
 	bpfEntryFlagsENTRY_RULED        bpfEntryFlags = 131072
 	bpfEntryFlagsENTRY_ANSWERS      bpfEntryFlags = 262144
+	bpfEntryFlagsENTRY_PLACED       bpfEntryFlags = 524288
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 
@@ -248,6 +249,16 @@ const (
 	bpfFlowRuleFlagsFLOW_RULE_OWN_PORTS bpfFlowRuleFlags = 2
 	bpfFlowRuleFlagsFLOW_RULE_CGROUP    bpfFlowRuleFlags = 4
 )
+
+type bpfFlowTable struct {
+	_     structs.HostLayout
+	Paths [64]uint16
+	Bytes [64]uint32
+	Turns struct {
+		_     structs.HostLayout
+		Bytes [16]uint32
+	}
+}
 
 type bpfHalf struct {
 	_ structs.HostLayout
@@ -390,17 +401,20 @@ type bpfServedKey struct {
 }
 
 type bpfSessionDetails struct {
-	_            structs.HostLayout
-	Birth        uint32
-	Seq          uint32
-	TxPackets    uint64
-	TxBytes      uint64
-	RxPackets    uint64
-	RxBytes      uint64
-	Hint         bpfHalf
-	NonceAt      bpfHalf
-	Learned      bpfNonce
-	PathBytes    [16]uint32
+	_         structs.HostLayout
+	Birth     uint32
+	Seq       uint32
+	TxPackets uint64
+	TxBytes   uint64
+	RxPackets uint64
+	RxBytes   uint64
+	Hint      bpfHalf
+	NonceAt   bpfHalf
+	Learned   bpfNonce
+	Turns     struct {
+		_     structs.HostLayout
+		Bytes [16]uint32
+	}
 	RateLast     uint32
 	LastNonceRx  uint32
 	ToldUntil    uint32
@@ -495,6 +509,12 @@ const (
 	bpfSettledFlagsSETTLED_ANSWERS      bpfSettledFlags = 4096
 )
 
+type bpfSlotUser struct {
+	_     structs.HostLayout
+	Slot  uint32
+	Birth uint32
+}
+
 type bpfSocketMarks struct {
 	_      structs.HostLayout
 	Epoch  uint32
@@ -549,6 +569,7 @@ const (
 	bpfMapAnswerPaths         = "answer_paths"
 	bpfMapCounters            = "counters"
 	bpfMapFlowRules           = "flow_rules"
+	bpfMapFlowTables          = "flow_tables"
 	bpfMapHosts               = "hosts"
 	bpfMapKnownNids           = "known_nids"
 	bpfMapMoving              = "moving"
@@ -653,6 +674,7 @@ type bpfMapSpecs struct {
 	AnswerPaths    *ebpf.MapSpec `ebpf:"answer_paths"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	FlowRules      *ebpf.MapSpec `ebpf:"flow_rules"`
+	FlowTables     *ebpf.MapSpec `ebpf:"flow_tables"`
 	Hosts          *ebpf.MapSpec `ebpf:"hosts"`
 	KnownNids      *ebpf.MapSpec `ebpf:"known_nids"`
 	Moving         *ebpf.MapSpec `ebpf:"moving"`
@@ -725,6 +747,7 @@ type bpfMaps struct {
 	AnswerPaths    *ebpf.Map `ebpf:"answer_paths"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	FlowRules      *ebpf.Map `ebpf:"flow_rules"`
+	FlowTables     *ebpf.Map `ebpf:"flow_tables"`
 	Hosts          *ebpf.Map `ebpf:"hosts"`
 	KnownNids      *ebpf.Map `ebpf:"known_nids"`
 	Moving         *ebpf.Map `ebpf:"moving"`
@@ -761,6 +784,7 @@ func (m *bpfMaps) Close() error {
 		m.AnswerPaths,
 		m.Counters,
 		m.FlowRules,
+		m.FlowTables,
 		m.Hosts,
 		m.KnownNids,
 		m.Moving,

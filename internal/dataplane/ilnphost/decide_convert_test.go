@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 
 	"roam"
@@ -66,6 +67,29 @@ func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 	return m
 }
 
+// placed draws whether connections go by a table, apart from all else.
+func (g *gen) placed(w *world, p *bpfSessionEntry) {
+	own := *g
+	own.Rand = rand.New(rand.NewPCG(g.now, p.Alias.Remote.uint64()+uint64(p.Costs)))
+	if own.in(3) {
+		p.Flags |= bpfEntryFlagsENTRY_PLACED
+	}
+	if !own.in(4) {
+		w.tables[userOf(*p)] = own.table()
+	}
+}
+
+// table draws where connections go.
+func (g *gen) table() (t bpfFlowTable) {
+	for b := range t.Paths {
+		t.Paths[b], t.Bytes[b] = pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0), uint32(g.few())
+	}
+	for i := range t.Turns.Bytes {
+		t.Turns.Bytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
+	}
+	return t
+}
+
 func modelLive(l noted) decide.Live {
 	const bytes = 1<<tallyPackets - 1
 	return decide.Live{
@@ -77,7 +101,7 @@ func modelLive(l noted) decide.Live {
 		Hint: l.Hint.l64(), Rule: decide.Found(l.Rule), Cuts: l.Cuts != 0, Retried: l.Retried != 0,
 		Asked: l.Asks&uint8(bpfAskedASKED) != 0, AskedPerFlow: l.Asks&uint8(bpfAskedASKED_PER_FLOW) != 0,
 		AskedCounts: l.Asks&uint8(bpfAskedASKED_COUNTS) != 0, AskedAnswers: l.Asks&uint8(bpfAskedASKED_ANSWERS) != 0,
-		PathBytes: l.PathBytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
+		PathBytes: l.Turns.Bytes, Learned: l.Learned.nonce(), SoughtSince: l.SoughtSince, CopySent: l.CopySent,
 		ToldUntil: l.ToldUntil, UpdatesUntil: l.UpdatesUntil, StallTold: l.StallTold, QueueTold: l.QueueTold,
 		NonceAt: l.NonceAt.l64(), CopyPorts: [2]uint16{hostToNet16(l.CopyPorts[0]), hostToNet16(l.CopyPorts[1])},
 		CopyOpen: l.CopyOpen != 0, CopyAnswers: l.CopyAnswers,

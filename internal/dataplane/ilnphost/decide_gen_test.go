@@ -229,6 +229,7 @@ func (g *gen) session(w *world, i int) {
 	if g.in(2) {
 		g.tightAllowances(w, p)
 	}
+	g.placed(w, &p)
 	w.sessions = append(w.sessions, p)
 	w.lives = append(w.lives, g.live(p))
 }
@@ -401,8 +402,8 @@ func (g *gen) live(p bpfSessionEntry) (l noted) {
 	if g.in(2) {
 		l.WithNonce, l.Bare = uint32(g.IntN(3)), uint8(g.IntN(2))
 	}
-	for i := range l.PathBytes {
-		l.PathBytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
+	for i := range l.Turns.Bytes {
+		l.Turns.Bytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
 	}
 	return l
 }

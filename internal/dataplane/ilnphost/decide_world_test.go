@@ -37,6 +37,7 @@ type world struct {
 	windows    [decide.Rates]bpfRateWindow
 	allowances map[bpfAllowanceKey]bpfAllowance
 	counts     map[bpfPathKey]bpfPathCounts
+	tables     map[bpfSlotUser]bpfFlowTable
 	marks      decide.Marks
 }
 
@@ -46,8 +47,8 @@ func newWorld() *world {
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
-		counts: map[bpfPathKey]bpfPathCounts{},
-		marks:  decide.Marks{Of: map[uint16]uint32{}},
+		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfSlotUser]bpfFlowTable{},
+		marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
 
@@ -136,6 +137,7 @@ func (r *decideRig) install(w *world) {
 	put(r, r.objs.PlainFlows, w.plainFlows)
 	put(r, r.objs.Allowances, w.allowances)
 	put(r, r.objs.PathCounts, w.counts)
+	put(r, r.objs.FlowTables, w.tables)
 	for i, c := range w.windows {
 		r.must(r.objs.RateWindows.Put(uint32(i), &c))
 	}
@@ -168,6 +170,7 @@ func (r *decideRig) clearWorld(o *world) {
 	remove(r, r.objs.PlainFlows, o.plainFlows)
 	remove(r, r.objs.Allowances, o.allowances)
 	remove(r, r.objs.PathCounts, o.counts)
+	remove(r, r.objs.FlowTables, o.tables)
 	for i := range o.marks.Of {
 		r.marks.Mark[i] = 0
 	}
@@ -194,6 +197,7 @@ func (r *decideRig) reread() {
 	}
 	read(r, r.objs.Allowances, w.allowances, ks)
 	read(r, r.objs.PathCounts, w.counts, keysOf[bpfPathKey, bpfPathCounts](r.objs.PathCounts))
+	read(r, r.objs.FlowTables, w.tables, nil)
 	for i := range w.windows {
 		r.must(r.objs.RateWindows.Lookup(uint32(i), &w.windows[i]))
 	}
@@ -207,7 +211,11 @@ func (r *decideRig) model() *decide.State {
 		s.Uplinks[i] = modelUplink(u)
 	}
 	for i, p := range w.sessions {
-		s.Put(modelSession(p, w.lives[i]))
+		m := modelSession(p, w.lives[i])
+		if t, there := w.tables[userOf(p)]; there {
+			m.Table = &decide.FlowTable{Paths: t.Paths, Bytes: t.Bytes, Turns: t.Turns.Bytes}
+		}
+		s.Put(m)
 	}
 	for k, v := range w.known {
 		s.Known[k.nid()] = v == 2
@@ -422,6 +430,11 @@ func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
 	now := r.model()
 	for k, p := range now.Sessions {
 		wrong = append(wrong, between("live", reflect.ValueOf(p.Live), reflect.ValueOf(before.Sessions[k].Live), reflect.ValueOf(after.Sessions[k].Live))...)
+	}
+	for k, p := range now.Sessions {
+		if p.Table != nil {
+			wrong = append(wrong, between("table", reflect.ValueOf(*p.Table), reflect.ValueOf(*before.Sessions[k].Table), reflect.ValueOf(*after.Sessions[k].Table))...)
+		}
 	}
 	wrong = append(wrong, rowsBetween("pending", now.Pending, before.Pending, after.Pending)...)
 	wrong = append(wrong, rowsBetween("allowance", now.Allowances, before.Allowances, after.Allowances)...)

@@ -140,6 +140,95 @@ func TestConnectionsLeaveLongPaths(t *testing.T) {
 	}
 }
 
+// takes sends segments of a connection, none of them the first, and returns how many took each way.
+func (r *rig) takes(from uint16, n int) map[way]int {
+	r.t.Helper()
+	ways := make(map[way]int)
+	for range n {
+		p := r.send(ip6.TCP, segmentOf(from, 443, flagACK))
+		ways[way{p.Src.L64, p.Dst.L64}]++
+	}
+	return ways
+}
+
+// Beside long paths segments take turns on the short ones; a bucket that was placed takes a long
+// one, as long as that can be used. What connections send is counted, and stays so when the paths of
+// buckets change; datagrams do not notice.
+func TestConnectionsArePlaced(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
+	p.Long = []ilnp.Path{p.Paths[0], p.Paths[3]}
+	r.upsert(p)
+	short, long := way{here, else1}, way{here + 1, else1}
+	if ways := r.takes(40000, 40); len(ways) != 2 || ways[short] != 20 || ways[way{here + 1, there}] != 20 {
+		t.Errorf("before anything is placed: %v", ways)
+	}
+	flows := func() (sum uint32) {
+		acts, _, err := r.Activity()
+		if r.must(err); acts[0].Flows == nil {
+			return 0
+		}
+		for _, n := range acts[0].Flows {
+			sum += n
+		}
+		return sum
+	}
+	sent := flows()
+	place := func(path ilnp.Path) {
+		p.Seq++
+		p.Placed = make(map[uint8]ilnp.Path)
+		for b := range uint8(64) {
+			p.Placed[b] = path
+		}
+		r.upsert(p)
+	}
+	place(p.Paths[3])
+	if ways := r.takes(40000, 10); len(ways) != 1 || ways[long] != 10 || sent == 0 || flows() != sent/4*5 {
+		t.Errorf("placed: %v, sent %d, then %d", ways, sent, flows())
+	}
+	if d := r.send(ip6.TCP, segmentOf(40000, 443, flagSYN)); (way{d.Src.L64, d.Dst.L64}) == long {
+		t.Error("a first segment takes a long path")
+	}
+	spread := make(map[way]int)
+	for range 40 {
+		d := r.send(ip6.UDP, udp(100))
+		spread[way{d.Src.L64, d.Dst.L64}]++
+	}
+	if len(spread) != 4 || spread[long] != 10 {
+		t.Errorf("datagrams: %v", spread)
+	}
+	r.must(r.SetUplinks([]UplinkEntry{
+		{Local: roam.LinkLocator{Link: loopback, L64: here}, Usable: true, MTU: 1500},
+		{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, MTU: 1500},
+	}))
+	if ways := r.takes(40000, 10); ways[long] > 0 || len(ways) == 0 {
+		t.Errorf("by an uplink that does not work: %v", ways)
+	}
+	p.Seq++
+	p.Long, p.Placed = nil, nil
+	if r.upsert(p); flows() != 0 || len(keysOf[bpfSlotUser, bpfFlowTable](r.objs.FlowTables)) != 0 {
+		t.Error("a session without long paths has a table")
+	}
+}
+
+// Tables go with their sessions, and the next process removes what it finds of others.
+func TestTablesEnd(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there})
+	p.Long = p.Paths[1:]
+	r.upsert(p)
+	stray := bpfSlotUser{Slot: 77, Birth: 5}
+	r.must(r.objs.FlowTables.Put(&stray, &bpfFlowTable{}))
+	r.must(r.tables.adopt(r.objs.FlowTables, r.known))
+	if ks := keysOf[bpfSlotUser, bpfFlowTable](r.objs.FlowTables); len(ks) != 1 || ks[0] == stray {
+		t.Errorf("tables of %v", ks)
+	}
+	r.must(r.Delete(p.Key))
+	if ks := keysOf[bpfSlotUser, bpfFlowTable](r.objs.FlowTables); len(ks) != 0 {
+		t.Errorf("after its end: tables of %v", ks)
+	}
+}
+
 // A path on which a byte counts more gets as much less, of datagrams and segments.
 func TestCostsOfPaths(t *testing.T) {
 	r := newRig(t)

@@ -198,8 +198,8 @@ func TestOutboundSpread(t *testing.T) {
 		r.upsert(p)
 		r.send(ip6.UDP, udp(1))
 		r.setLive(p.Key, func(l *noted) {
-			for i := range l.PathBytes {
-				l.PathBytes[i] = 0xffff_f000
+			for i := range l.Turns.Bytes {
+				l.Turns.Bytes[i] = 0xffff_f000
 			}
 		})
 		encap := make(map[ilnp.Path]int)

@@ -73,6 +73,7 @@ type Plane struct {
 	collisions       collisionTable
 	placed           map[roam.NID][]roam.L64 // in the map of places
 	rules            ruleTable
+	tables           flowTables
 	obstructed       map[Obstruction]bool // the map of that name; nil: it was not read yet
 }
 

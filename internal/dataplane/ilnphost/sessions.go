@@ -60,7 +60,7 @@ func (p *Plane) adopt() (err error) {
 	if err := errors.Join(p.adoptCollisions(), p.adoptPlaces()); err != nil {
 		return err
 	}
-	if err := p.adoptAccepted(); err != nil {
+	if err := errors.Join(p.adoptAccepted(), p.tables.adopt(p.objs.FlowTables, p.known)); err != nil {
 		return err
 	}
 	for i := range p.uplinks.owner {
@@ -116,6 +116,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	if row.Seq != old.Seq || row.Birth != old.Birth {
 		row.Seq = p.lines.distinct(row)
 	}
+	kept = errors.Join(kept, p.tables.set(&p.uplinks, entry, &row))
 	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && settled {
 		err = p.publish(row)
@@ -131,6 +132,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	p.known[entry.Key] = row
 	err = errors.Join(kept, p.setCollisions(entry, row))
 	p.keepAccepted(entry.Key, old, row, more)
+	p.tables.follow(old, row)
 	return err
 }
 
@@ -192,6 +194,7 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	p.slots.leave(row.Slot)
 	p.collisions.forget(p.objs.NidCollisions, k)
 	p.keepAccepted(k, row, bpfSessionEntry{}, nil)
+	p.tables.follow(row, bpfSessionEntry{})
 	// The pending peer that the session came from would answer under its old name.
 	if !byAlias(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
 		pending := bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
@@ -367,8 +370,11 @@ func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
 	if entry.Preinstalled {
 		f |= bpfEntryFlagsENTRY_PREINSTALLED
 	}
-	if entry.PerFlow || len(entry.Long) > 0 {
+	if entry.PerFlow {
 		f |= bpfEntryFlagsENTRY_PER_FLOW
+	}
+	if isPlaced(entry) {
+		f |= bpfEntryFlagsENTRY_PLACED
 	}
 	if entry.Counted {
 		f |= bpfEntryFlagsENTRY_COUNTED

@@ -64,6 +64,7 @@ type cell struct {
 	flows int
 	udp   float64 // Mb/s of datagrams in place of TCP; 0: TCP
 	mptcp bool    // the kernel's Multipath TCP is compared
+	long  int     // links at the end that are too long for a single connection: the sum omits them
 }
 
 const ms = time.Millisecond
@@ -79,6 +80,8 @@ var (
 		{name: "rate5", links: []wire{{100, 20 * ms}, {5, 20 * ms}}, cc: "cubic", flows: 1},
 		{name: "bbr", links: []wire{{25, 10 * ms}, {5, 10 * ms}}, cc: "bbr", flows: 1},
 		{name: "length", links: []wire{{100, 10 * ms}, {20, 100 * ms}}, cc: "cubic", flows: 1},
+		{name: "three", links: []wire{{100, 20 * ms}, {20, 20 * ms}, {20, 200 * ms}}, cc: "cubic", flows: 1, long: 1},
+		{name: "flows", links: []wire{{100, 10 * ms}, {20, 100 * ms}}, cc: "cubic", flows: 4},
 		{name: "udp", links: []wire{{100, 20 * ms}, {20, 20 * ms}}, udp: 102},
 	}
 )
@@ -105,6 +108,7 @@ func (c cell) arms() []string {
 type outcome struct {
 	cell
 	mbps     map[string][]float64 // by arm
+	least    []float64            // Mb/s of the slowest connection over all links
 	lost     []float64            // datagrams
 	buffers  float64              // datagrams that had no room in the receiver's socket
 	overflow float64              // frames that the emulator's queues dropped
@@ -185,7 +189,7 @@ func (c cell) load(ctx context.Context, env *exp.Env, name, which string, o *out
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if n := s.Mobile().Node; n != nil {
-		if err := n.WaitUsable(ctx, []string{"net1", "net2"}[:len(cfg.Mobile)]...); err != nil {
+		if err := n.WaitUsable(ctx, []string{"net1", "net2", "net3"}[:len(cfg.Mobile)]...); err != nil {
 			return err
 		}
 	}
@@ -204,6 +208,9 @@ func (c cell) load(ctx context.Context, env *exp.Env, name, which string, o *out
 	o.buffers += bufferErrors(s.Peer(0).Host) - before
 	o.mbps[which], o.lost = append(o.mbps[which], r.Mbps), append(o.lost, float64(r.LostPackets))
 	o.overflow += drops
+	if which == both && len(r.Streams) > 0 {
+		o.least = append(o.least, slices.Min(r.Streams))
+	}
 	return nil
 }
 
@@ -246,6 +253,8 @@ func (c cell) metricNames() (list []string) {
 		return []string{c.name + "_lost"}
 	case c.mptcp:
 		list = []string{c.name + "_to_mptcp"}
+	case c.flows > 1:
+		list = []string{c.name + "_least"}
 	}
 	return append(list, c.name+"_ratio", c.name+"_worst", c.name+"_of_sum")
 }
@@ -265,13 +274,20 @@ func (o *outcome) metrics(env *exp.Env) {
 		ratios = append(ratios, mbps/max(o.mbps[alone][i], 1e-9))
 	}
 	sum := 0.0
-	for _, l := range o.links {
+	for _, l := range o.links[:len(o.links)-o.long] {
 		sum += l.mbps
 	}
 	set("alone_mbps", stats.Median(o.mbps[alone]))
 	set("ratio", stats.Median(ratios))
 	set("worst", slices.Min(ratios))
 	set("of_sum", stats.Median(ratios)*o.links[0].mbps/sum) // of what the links would give one after the other
+	if o.flows > 1 && len(o.least) == len(o.mbps[alone]) {
+		least := 1.0
+		for i, mbps := range o.least {
+			least = min(least, mbps*o.links[0].mbps/max(o.mbps[alone][i]*sum, 1e-9))
+		}
+		set("least", least)
+	}
 	if o.mptcp {
 		set("mptcp_mbps", stats.Median(o.mbps[mptcp]))
 		set("to_mptcp", stats.Median(o.mbps[both])/max(stats.Median(o.mbps[mptcp]), 1e-9))

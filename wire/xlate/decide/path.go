@@ -24,17 +24,17 @@ func (p *Session) cost(i int) uint32 {
 func (s *State) uplink(p *Session, i int) *Uplink { return &s.Uplinks[p.path(i).Uplink] }
 
 // choose returns the path that has carried the fewest bytes, or -1. It omits paths to
-// locators in skip, and uses reserve paths only if something is skipped.
-func (s *State) choose(p *Session, l *Live, skip uint8) int {
+// locators in skip and those in skipPaths, and uses reserve paths only if a locator is skipped.
+func (s *State) choose(p *Session, turns *[MaxPaths]uint32, skip uint8, skipPaths uint16) int {
 	end, best, least := p.NPaths, -1, uint32(0)
 	if skip != 0 {
 		end += p.NReserve
 	}
 	for i := range min(end, MaxPaths) {
-		if !s.uplink(p, i).Usable || skip>>p.path(i).Remote&1 != 0 {
+		if !s.uplink(p, i).Usable || skip>>p.path(i).Remote&1 != 0 || skipPaths>>i&1 != 0 {
 			continue
 		}
-		score := l.PathBytes[i] - l.PathBytes[0] + 1<<31
+		score := turns[i] - turns[0] + 1<<31
 		if best < 0 || score < least {
 			best, least = i, score
 		}
@@ -54,7 +54,7 @@ func (s *State) defaultPath(p *Session, l *Live) int {
 	case p.NPaths == 0:
 		return -1
 	case hasChoice(p, l):
-		return s.choose(p, l, 0)
+		return s.choose(p, &l.PathBytes, 0, 0)
 	case s.uplink(p, 0).Usable:
 		return 0
 	}
@@ -68,7 +68,7 @@ func (t outward) tryPath(p *Session, l *Live, i int, hinted bool) (int, bool) {
 	if hinted {
 		target = l.Hint
 	}
-	validated := t.s.choose(p, l, p.Unvalidated)
+	validated := t.s.choose(p, &l.PathBytes, p.Unvalidated, 0)
 	given := !hinted && p.Given>>p.path(i).Remote&1 != 0
 	if t.permits(p, l, target, validated < 0, given) {
 		return i, hinted
@@ -86,10 +86,41 @@ func weight(a, b roam.L64, ports uint32) uint32 {
 	return uint32(x >> 37)
 }
 
+// portsOf returns the same number at both ends of a flow.
+func portsOf(a, b uint16) uint32 { return uint32(a)*uint32(b) + uint32(a^b) }
+
+// Buckets is into how many the TCP connections of a session are divided.
+const Buckets = 64
+
+// FlowTable is where the connections of a session go, by their bucket.
+type FlowTable struct {
+	Paths [Buckets]uint16 // bits of the paths that they may take
+	Bytes [Buckets]uint32 // sent
+	Turns [MaxPaths]uint32
+}
+
+// placedPath returns the path of a segment by the table of its session, or -1.
+func (s *State) placedPath(p *Session, a, b uint16, n uint32) int {
+	f := p.Table
+	if f == nil {
+		return s.pathOfPorts(p, a, b)
+	}
+	bucket := weight(roam.L64(p.LocalNID), roam.L64(p.RemoteNID), portsOf(a, b)) % Buckets
+	f.Bytes[bucket] += n
+	paths := f.Paths[bucket]
+	i := s.choose(p, &f.Turns, 0, ^paths)
+	if i >= 0 && paths&(paths-1) != 0 {
+		if f.Turns[i] += n * p.cost(i) / 2; paths&1 == 0 {
+			f.Turns[0] = f.Turns[i]
+		}
+	}
+	return i
+}
+
 // pathOfPorts returns the path of a connection, or -1: the one with the greatest weight
 // among usable paths to validated locators that are not long.
 func (s *State) pathOfPorts(p *Session, a, b uint16) int {
-	ports := uint32(a)*uint32(b) + uint32(a^b)
+	ports := portsOf(a, b)
 	path, most := -1, uint32(0)
 	for i := range p.NPaths {
 		u, remote := s.uplink(p, i), p.path(i).Remote
@@ -128,17 +159,16 @@ func (t outward) flowPath(p *Session, l *Live) int {
 	}
 	from, to, _ := t.k.ports(t.c.at)
 	flags, _ := t.c.flags(t.k)
-	byPorts := p.is(PerFlow) || flags&flagSYN != 0
-	if !byPorts || p.Long != 0 && flags&flagSYN == 0 {
-		t.watchTCP(p, l)
-	}
-	if byPorts {
+	if p.is(PerFlow) || flags&flagSYN != 0 {
 		return t.s.pathOfPorts(p, from, to)
+	}
+	if t.watchTCP(p, l); p.is(Placed) {
+		return t.s.placedPath(p, from, to, t.k.frame())
 	}
 	return -1
 }
 
 // isSpread reports whether a packet counts in the bytes of its path.
 func isSpread(p *Session, c *chain) bool {
-	return p.NPaths > 1 && !(p.is(PerFlow) && c.proto == ip6.TCP)
+	return p.NPaths > 1 && !(p.is(PerFlow|Placed) && c.proto == ip6.TCP)
 }

@@ -75,6 +75,7 @@ const (
 	Counted      Flags = 65536
 	Ruled        Flags = 131072
 	Answers      Flags = 262144
+	Placed       Flags = 524288
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.
@@ -110,6 +111,7 @@ type Session struct {
 	Costs                   uint64
 	Grace                   uint32
 	LocalNonce, RemoteNonce ilnp.Nonce
+	Table                   *FlowTable // nil: none
 	Live                    *Live
 }
 
