@@ -90,12 +90,13 @@ static __always_inline struct session_details *details_of(const struct session_e
 
 /* Is the rule of a correspondent certain? Where packets have confirmed the daemon's guess,
  * it is. A correspondent that runs Roam shows its rule with its first packet that bears a
- * nonce, and until then the guess will do.
+ * nonce, and until then the guess will do. Where the path drops options, none bears one, and
+ * all of them show it.
  */
 static __always_inline int is_rule_settled(const struct session_entry *p, __u8 rule, __u8 asks)
 {
 	return !(p->flags & ENTRY_RULE_SOUGHT) || rule == (p->flags & ENTRY_RFC6741 ? RULE_RFC6741 : RULE_IPV6) ||
-	       (asks && rule == RULE_NOT_FOUND);
+	       (asks && rule == RULE_NOT_FOUND && !(p->flags & ENTRY_ENCAP));
 }
 
 /* The state that the details make. */

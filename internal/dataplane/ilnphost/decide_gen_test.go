@@ -344,7 +344,8 @@ func isRuleSettled(p bpfSessionEntry, l noted) bool {
 	if p.Flags&bpfEntryFlagsENTRY_RFC6741 != 0 {
 		guess = bpfRuleFoundRULE_RFC6741
 	}
-	return p.Flags&bpfEntryFlagsENTRY_RULE_SOUGHT == 0 || l.Rule == uint8(guess) || l.Rule == 0 && l.Asks != 0
+	return p.Flags&bpfEntryFlagsENTRY_RULE_SOUGHT == 0 || l.Rule == uint8(guess) ||
+		l.Rule == 0 && l.Asks != 0 && p.Flags&bpfEntryFlagsENTRY_ENCAP == 0
 }
 
 // line makes the line of a session what its entry and its details say, but for what may not

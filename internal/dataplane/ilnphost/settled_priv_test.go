@@ -242,7 +242,7 @@ func (r *decideRig) compare(full, compact paths, seed, n uint64) (shots []shotAt
 		if wrong = append(wrong, f.differences(c)...); len(wrong) == 0 {
 			return shots, nil, true
 		}
-		if len(f.differences(of(full))) == 0 && oneWindow() {
+		if len(f.differences(of(full))) == 0 && len(c.differences(of(compact))) == 0 && oneWindow() {
 			return shots, wrong, true
 		}
 	}
@@ -454,6 +454,8 @@ func TestCompactPathTaken(t *testing.T) {
 			func(l *noted) { l.Rule = uint8(bpfRuleFoundRULE_IPV6) }},
 		{"another rule than was guessed", sought, nil, func(l *noted) { l.Rule = uint8(bpfRuleFoundRULE_RFC6741) }},
 		{"a correspondent that runs Roam and has sent no nonce with data", sought, all,
+			func(l *noted) { l.Asks = uint8(bpfAskedASKED) }},
+		{"one that cannot, as the path drops options", func(p *ilnp.Entry) { p.RuleSought, p.Encap = true, true }, nil,
 			func(l *noted) { l.Asks = uint8(bpfAskedASKED) }},
 		{"a silence", func(*ilnp.Entry) {}, nil, func(l *noted) { l.UnansweredTx = long }},
 		{"a silence that was told", func(*ilnp.Entry) {}, [][]byte{ack, data}, func(l *noted) {
