@@ -55,7 +55,7 @@ var targets = []target{
 }
 
 func main() {
-	only := flag.String("only", "", "mutate only packages whose directory contains this")
+	only := flag.String("only", "", "mutate only files whose path contains this")
 	known := flag.String("alive", "internal/house/mutants/alive.txt", "file of survivors with their reasons")
 	most := flag.Float64("most", 2, "per cent of the faults that may survive")
 	flag.Parse()
@@ -65,7 +65,8 @@ func main() {
 	}
 	all, alive, unexplained := 0, 0, 0
 	for _, t := range targets {
-		if !strings.Contains(t.dir, *only) {
+		t.files = slices.DeleteFunc(t.files, func(f string) bool { return !strings.Contains(t.dir+"/"+f, *only) })
+		if len(t.files) == 0 {
 			continue
 		}
 		list, err := t.run()

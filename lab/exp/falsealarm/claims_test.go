@@ -153,6 +153,20 @@ func TestTable(t *testing.T) {
 	if n := r.Metrics["daemon_soft_avoided"]; n != 2 {
 		t.Errorf("%v paths avoided", n)
 	}
+	if r.Unmeasured["soft_queue_moves"] != "" || r.Unmeasured["duality_queue_moves"] == "" {
+		t.Errorf("not measured: %v", r.Unmeasured)
+	}
+}
+
+// A link is in use that carries more than a twentieth of the bytes since.
+func TestUsedBetween(t *testing.T) {
+	before := map[string]uint64{"net1": 1000, "net2": 1000}
+	for more, want := range map[uint64]string{49: "[net2]", 50: "[net2]", 51: "[net1 net2]", 951: "[net1]"} {
+		after := map[string]uint64{"net1": 1000 + more, "net2": 2000 - more}
+		if got := usedBetween(before, after); fmt.Sprint(got) != want {
+			t.Errorf("%d of a thousand: %v", more, got)
+		}
+	}
 }
 
 // Ten datagrams say whether a link is impaired, nine do not.

@@ -50,14 +50,13 @@ func records(t *testing.T, p exp.Params, mode string, f fault) *seen {
 		}
 		s.Samples = append(s.Samples, scene.Sample{At: exptest.At(at), Out: now, In: now})
 	}
-	from, _ := s.span("")
-	n := 0
+	first := slices.IndexFunc(plan.Steps, func(st scene.Step) bool { return strings.HasPrefix(st.Name, stepReload) })
+	from, n := plan.Steps[first].At, 0
 	s.fast = exptest.UDP(t, plan.Length, time.Second/time.Duration(p.Int("rate")), time.Millisecond,
 		func(d *exptest.Datagram) {
 			n++
 			// What is lost before the first reload does not count.
-			d.Lost = d.At == from.Sub(exptest.Origin)-100*time.Millisecond ||
-				f.lost && d.At == from.Sub(exptest.Origin)+100*time.Millisecond
+			d.Lost = d.At == from-100*time.Millisecond || f.lost && d.At == from+100*time.Millisecond
 			if f.slow && n%10 == 0 {
 				d.At = 0 // before the reloads
 			}
