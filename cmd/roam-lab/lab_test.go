@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"roam/internal/cli"
+	"roam/lab/result"
 )
 
 // world is one command line's surroundings.
@@ -58,6 +63,8 @@ func TestFailures(t *testing.T) {
 		{"link a/b c/d delay=20", cli.StatusUsage, "no value of delay"},
 		{"link a/b c/d --at 5s", cli.StatusUsage, "want down, up, or KEY=VALUE"},
 		{"link nowhere/b c/d", cli.StatusFailure, "open network namespace"},
+		{"run quickstart --report /tmp", cli.StatusUsage, "/tmp is a directory, not a file to write"},
+		{"run quickstart --json /tmp/none/", cli.StatusUsage, "/tmp/none/ is a directory, not a file to write"},
 		{"run nothing", cli.StatusUsage, `no experiment is called "nothing"`},
 		{"lst", cli.StatusUsage, `did you mean "list"?`},
 		{"run --nonsense", cli.StatusUsage, "roam-lab: unknown flag: --nonsense\nhint: see `roam-lab --help` or man 8 roam-lab\n"},
@@ -69,6 +76,33 @@ func TestFailures(t *testing.T) {
 				t.Errorf("status %d, want %d\nout %q\nerrors %q\nwant %q", status, tc.status, out, errs, tc.want)
 			}
 		})
+	}
+}
+
+// Scripts tell by the status what became of a run.
+func TestStatuses(t *testing.T) {
+	of := func(value float64, key bool) error {
+		r := result.New("x")
+		r.Set("lost", value)
+		r.Judge([]result.Expectation{
+			{ID: "l", Says: "nothing is lost", Metric: "lost", Op: "==", Kind: result.Correctness, Source: "s"},
+			{ID: "k", Says: "was tried", Metric: "absent", Op: "==", Kind: result.Correctness, Source: "s", Key: key},
+		})
+		return verdict(r)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"pass": {of(0, false), 0}, "claim": {of(1, true), 1}, "inconclusive": {of(0, true), 3},
+		"interrupted": {fmt.Errorf("run: %w", context.Canceled), 130}, "fault": {context.DeadlineExceeded, 1},
+		"usage": {cli.Usagef("what?"), 2},
+	} {
+		w := newWorld(t)
+		root := w.Root(&cobra.Command{Use: "roam-lab", RunE: func(*cobra.Command, []string) error { return c.err }}, "")
+		if got := w.Run(root, nil, interrupted); got != c.want {
+			t.Errorf("%s: status %d, want %d", name, got, c.want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"roam/lab/node"
+	"roam/lab/packets"
 	"roam/lab/result"
 )
 
@@ -45,9 +47,9 @@ func TestPlantedFaults(t *testing.T) {
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(dir, name+".json")
+			file, pcap := filepath.Join(dir, name+".json"), filepath.Join(dir, name)
 			cmd := exec.Command(filepath.Join(dir, "roam-lab"), "run", "quickstart", "--preset", "quick", "--set",
-				"control=false", "--json", file)
+				"control=false", "--json", file, "--pcap", pcap)
 			cmd.Env = append(os.Environ(), "ROAM_LAB_PLANTED="+name, JudgeVariable+"="+result.Correctness)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
@@ -57,6 +59,9 @@ func TestPlantedFaults(t *testing.T) {
 			res, err := result.ReadJSON(file)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if err := captured(pcap); err != nil {
+				t.Error(err)
 			}
 			failed := map[string]bool{}
 			for _, c := range res.Claims {
@@ -69,4 +74,18 @@ func TestPlantedFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// captured reports captures of quickstart that are not there, or have no packet in them.
+func captured(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "roam", "*.pcap"))
+	if err != nil || len(files) < 4 {
+		return fmt.Errorf("captures of hosts and links: %v, %v", files, err)
+	}
+	for _, f := range files {
+		if list, err := packets.Read(f, ""); err != nil || len(list) == 0 {
+			return fmt.Errorf("%s: %d packets, %v", f, len(list), err)
+		}
+	}
+	return nil
 }

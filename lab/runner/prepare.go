@@ -179,7 +179,7 @@ func kernelHas() error {
 // files reports which paths of output files are directories.
 func files(paths ...string) (err error) {
 	for _, p := range paths {
-		if info, e := os.Stat(p); e == nil && info.IsDir() {
+		if info, e := os.Stat(p); e == nil && info.IsDir() || strings.HasSuffix(p, "/") {
 			err = errors.Join(err, fmt.Errorf("%s is a directory, not a file to write", p))
 		}
 	}

@@ -61,8 +61,8 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 		if err := p.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Wait(); err == nil {
-			t.Errorf("%v: an interrupted run ended with status 0", sig)
+		if err := p.Wait(); err == nil || p.ProcessState.ExitCode() != 130 {
+			t.Errorf("%v: an interrupted run ended with %v", sig, p.ProcessState)
 		}
 		p.gone(t)
 		p.says(t, "was interrupted; what it had built is removed")
@@ -221,11 +221,15 @@ func TestRefusals(t *testing.T) {
 		{"--set rate=many", `"many" is not a number`},
 		{"--engine sim", `experiment example does not run on engine sim, only on netns`},
 		{"--engine dream", `no engine is called "dream"; there are netns, sim, vm`},
+		{"--report .", `. is a directory, not a file to write`},
 		{"--json /proc/x/r.json", `make directory for output`},
 	} {
-		p := launch(t, nil, strings.Fields(tt.args)...)
-		if err := p.Wait(); err == nil {
-			t.Errorf("%s: status 0", tt.args)
+		p, want := launch(t, nil, strings.Fields(tt.args)...), 2
+		if strings.Contains(tt.args, "/proc/") { // the command line is right
+			want = 1
+		}
+		if err := p.Wait(); err == nil || p.ProcessState.ExitCode() != want {
+			t.Errorf("%s: %v, want status %d", tt.args, p.ProcessState, want)
 		}
 		p.says(t, tt.want)
 		p.gone(t)

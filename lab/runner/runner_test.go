@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -77,11 +78,15 @@ func TestUsageErrors(t *testing.T) {
 		"engine":    {"quickstart", Options{Engine: "netn"}},
 		"report":    {"quickstart", Options{Report: dir}},
 		"JSON":      {"quickstart", Options{JSON: dir}},
+		"directory": {"quickstart", Options{Report: dir + "/new/"}}, // which is not there yet
 	} {
 		_, err := Run(t.Context(), c.experiment, c.opt)
 		if !errors.Is(err, ErrUsage) || strings.Contains(err.Error(), "usage") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if left, _ := filepath.Glob(dir + "/*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

@@ -32,21 +32,30 @@ var targets = []target{
 	{dir: "lab/packets", files: []string{"flow.go", "update.go", "moves.go"}},
 	{dir: "lab/workload/udpflow", files: []string{"drops.go", "log.go"}},
 	{dir: "lab/workload/tcpflow", files: []string{"log.go"}},
-	{dir: "lab/scene", files: []string{"losses.go", "trace.go"},
-		live: []string{"Run", "show", "WatchLosses", "WatchOverflows", "WatchDropped"}},
+	{dir: "lab/scene", files: []string{"losses.go", "trace.go", "begin.go"},
+		live: []string{"Run", "show", "WatchLosses", "WatchOverflows", "WatchDropped", "watchBegins"}},
 	{dir: "lab/exp/quickstart", files: []string{"metrics.go", "trace.go"}},
-	{dir: "lab/exp/beyond", files: []string{"judge.go"}},
+	{dir: "lab/exp/beyond", files: []string{"judge.go", "goodput.go", "probe.go"},
+		live: []string{"goodput", "transfer", "probe", "startLoad", "kill", "board", "finish"}},
+	{dir: "lab/exp/bothmove", files: []string{"judge.go"}},
+	{dir: "lab/exp/falsealarm", files: []string{"judge.go"}},
 	{dir: "lab/exp/flood", files: []string{"judge.go"}},
 	{dir: "lab/exp/instants", files: []string{"judge.go"}},
 	{dir: "lab/exp/hostile", files: []string{"judge.go", "records.go", "whole.go", "wire.go"},
 		live: []string{"gather", "await", "lookWhole", "countDatagrams", "capture", "readWire"}},
+	{dir: "lab/exp/paths", files: []string{"judge.go"}},
+	{dir: "lab/exp/shares", files: []string{"judge.go"}},
+	{dir: "lab/exp/silent", files: []string{"judge.go"}},
+	{dir: "lab/exp/simpson", files: []string{"judge.go"}},
 	{dir: "lab/exp/video", files: []string{"metrics.go"}},
-	{dir: "lab/exp/yanagida", files: []string{"judge.go", "outcome.go"}},
-	{dir: "lab/exp/phoomikiattisak", files: []string{"metrics.go", "outcome.go", "flow.go"}},
+	{dir: "lab/exp/yanagida", files: []string{"judge.go", "outcome.go", "mobility.go", "duality.go", "beside.go"},
+		live: []string{"mobility", "measureAll", "duality", "beside", "measureBeside", "traffic"}},
+	{dir: "lab/exp/phoomikiattisak", files: []string{"metrics.go", "outcome.go", "flow.go", "beyond.go", "udp.go"},
+		live: []string{"beyond", "load", "loadCell", "waitBoth", "priorityCell", "preferCell", "sumsCell", "udp", "udpCell"}},
 }
 
 func main() {
-	only := flag.String("only", "", "mutate only packages whose directory contains this")
+	only := flag.String("only", "", "mutate only files whose path contains this")
 	known := flag.String("alive", "internal/house/mutants/alive.txt", "file of survivors with their reasons")
 	most := flag.Float64("most", 2, "per cent of the faults that may survive")
 	flag.Parse()
@@ -56,7 +65,8 @@ func main() {
 	}
 	all, alive, unexplained := 0, 0, 0
 	for _, t := range targets {
-		if !strings.Contains(t.dir, *only) {
+		t.files = slices.DeleteFunc(t.files, func(f string) bool { return !strings.Contains(t.dir+"/"+f, *only) })
+		if len(t.files) == 0 {
 			continue
 		}
 		list, err := t.run()

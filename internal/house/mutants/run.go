@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,31 +189,60 @@ func compile(dir, work string, overlay map[string]string) (string, error) {
 	return bin, nil
 }
 
-// try runs the tests once without a fault and then with each.
-func try(dir, bin, work string, list []*mutant) error {
-	trace := filepath.Join(work, "trace")
-	began := time.Now()
-	if out, err := test(dir, bin, time.Minute*10, variable+"=0", tracing+"="+trace); err != nil {
-		return fmt.Errorf("%s: the tests fail without a fault: %w: %s", dir, err, out)
+// reach is what a test executes without a fault.
+type reach struct {
+	test   string
+	took   time.Duration
+	faults []string // their numbers
+}
+
+// reaches runs each test by itself, without a fault, and returns the quickest first.
+func reaches(dir, bin, work string) (list []reach, err error) {
+	out, err := test(dir, bin, time.Minute, "-test.list=^Test")
+	if err != nil {
+		return nil, fmt.Errorf("list the tests of %s: %w: %s", dir, err, out)
 	}
-	limit := 10*time.Since(began) + 10*time.Second
-	b, _ := os.ReadFile(trace) // absent if nothing is reached
-	reached := strings.Fields(string(b))
+	trace := filepath.Join(work, "trace")
+	for _, name := range strings.Fields(string(out)) {
+		began := time.Now()
+		if out, err := test(dir, bin, time.Minute*10, only(name), variable+"=0", tracing+"="+trace); err != nil {
+			return nil, fmt.Errorf("%s: %s fails without a fault: %w: %s", dir, name, err, out)
+		}
+		b, _ := os.ReadFile(trace) // absent if nothing is reached
+		_ = os.Remove(trace)
+		list = append(list, reach{name, time.Since(began), strings.Fields(string(b))})
+	}
+	slices.SortStableFunc(list, func(a, b reach) int { return cmp.Compare(a.took, b.took) })
+	return list, nil
+}
+
+// try runs, with each fault, the tests that reach it until one notices.
+func try(dir, bin, work string, list []*mutant) error {
+	tests, err := reaches(dir, bin, work)
+	if err != nil {
+		return err
+	}
 	for _, m := range list {
 		id := strconv.Itoa(m.id)
-		if slices.Contains(reached, id) {
-			_, err := test(dir, bin, limit, variable+"="+id)
+		for _, r := range tests {
+			if m.killed || !slices.Contains(r.faults, id) {
+				continue
+			}
+			_, err := test(dir, bin, 10*r.took+10*time.Second, only(r.test), variable+"="+id)
 			m.killed = err != nil
 		}
 	}
 	return nil
 }
 
-// test runs a test binary in the directory of its package.
-func test(dir, bin string, limit time.Duration, env ...string) ([]byte, error) {
+// only is the argument that chooses a test.
+func only(name string) string { return "-test.run=^" + name + "$" }
+
+// test runs a test binary in the directory of its package, with one more argument.
+func test(dir, bin string, limit time.Duration, arg string, env ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, "-test.failfast", "-test.short")
+	cmd := exec.CommandContext(ctx, bin, "-test.failfast", "-test.short", arg)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()

@@ -244,3 +244,14 @@ func TestOutcomeIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// Transfers are told apart by what they went over; the queues of both count.
+func TestTransfers(t *testing.T) {
+	var o outcome
+	o.transferred("alone", 10, 1)
+	o.transferred("duality", 20, 2)
+	o.transferred("duality", 21, 4)
+	if len(o.AloneMbps) != 1 || len(o.Mbps) != 2 || o.Mbps[1] != 21 || o.Dropped != 7 {
+		t.Errorf("%+v", o)
+	}
+}

@@ -102,3 +102,18 @@ func TestEachClaimSeesRed(t *testing.T) {
 	}
 	exptest.Claims(t, Experiment, nil, cases...)
 }
+
+// The figure shows what took longest of each move.
+func TestFigure(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "standard", "moves=3", "modes=soft")
+	for name, f := range map[string]fault{
+		"TCP is faster": {bulk: 100 * millisecond},
+		"UDP is faster": {up: 100 * millisecond, down: 100 * millisecond},
+	} {
+		r := result.New("")
+		judge(&exp.Env{Params: p, Result: r}, []*seen{records(t, p, "soft", f)})
+		if s, ok := r.Find("soft"); !ok || len(s.Y) != 3 || s.Y[1] < ms(tolerable)-10 || s.Y[1] > ms(tolerable)+10 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package falsealarm
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ type fault struct {
 
 // records returns the records of one mode.
 func records(t *testing.T, p exp.Params, mode string, f fault) *seen {
-	v := &seen{mode: mode, start: exptest.Origin, events: map[string][]node.Event{"mn": {{Kind: "path-avoided"}}}}
+	v := &seen{mode: mode, start: exptest.Origin, events: map[string][]node.Event{
+		"mn": {{Kind: "path-avoided"}, {Kind: "path-returned"}}, "cn1": {{Kind: "path-avoided"}}}}
 	cellAt := func(at time.Duration) (int, time.Duration) {
 		for i := range cells {
 			if in := at - begin(p, i); in >= 0 && in < p.Seconds("cell_s") {
@@ -128,5 +130,53 @@ func TestImpairedLinks(t *testing.T) {
 	}
 	if impaired(p, "jitter", 1).Validate() != nil || impaired(p, "loss", 1) == (linkem.Params{}) {
 		t.Error("impossible links")
+	}
+}
+
+// The table has what the datagrams met, and beside it is what the daemons say.
+func TestTable(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "standard", "cell_s=12", "queue_s=2")
+	v, r := records(t, p, "soft", fault{left: 2}), result.New("")
+	v.up = exptest.UDP(t, begin(p, len(cells)), 10*time.Millisecond, p.Millis("delay_ms"), func(d *exptest.Datagram) {
+		d.Lost = exptest.Within(begin(p, 1), begin(p, 1)+6*time.Second)(d.At) ||
+			exptest.Within(begin(p, 3), begin(p, 3)+p.Seconds("cell_s"))(d.At)
+	})
+	judge(&exp.Env{Params: p, Result: r}, []*seen{v})
+	delay := fmt.Sprintf("%.0f, %.0f", p.Float("delay_ms"), p.Float("delay_ms"))
+	want := [][]string{
+		{"soft", "load", "0", "0", "0.0", delay}, {"soft", "loss", "2", "0", "50.0", delay},
+		{"soft", "jitter", "0", "0", "0.0", delay}, {"soft", "queue", "0", "0", "100.0", "-"},
+	}
+	if got := r.Tables[0].Rows; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("table\n%v, want\n%v", got, want)
+	}
+	if n := r.Metrics["daemon_soft_avoided"]; n != 2 {
+		t.Errorf("%v paths avoided", n)
+	}
+	if r.Unmeasured["soft_queue_moves"] != "" || r.Unmeasured["duality_queue_moves"] == "" {
+		t.Errorf("not measured: %v", r.Unmeasured)
+	}
+}
+
+// A link is in use that carries more than a twentieth of the bytes since.
+func TestUsedBetween(t *testing.T) {
+	before := map[string]uint64{"net1": 1000, "net2": 1000}
+	for more, want := range map[uint64]string{49: "[net2]", 50: "[net2]", 51: "[net1 net2]", 951: "[net1]"} {
+		after := map[string]uint64{"net1": 1000 + more, "net2": 2000 - more}
+		if got := usedBetween(before, after); fmt.Sprint(got) != want {
+			t.Errorf("%d of a thousand: %v", more, got)
+		}
+	}
+}
+
+// Ten datagrams say whether a link is impaired, nine do not.
+func TestFewDatagrams(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "standard")
+	for n, want := range map[int]bool{9: false, 10: true} {
+		length := time.Duration(n) * 10 * time.Millisecond
+		f := exptest.UDP(t, length, 10*time.Millisecond, p.Millis("delay_ms")+60*time.Millisecond, nil)
+		if got := isThere(p, "load", f, exptest.At(0), exptest.At(length)); got != want {
+			t.Errorf("%d datagrams: %v", n, got)
+		}
 	}
 }

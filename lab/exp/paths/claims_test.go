@@ -1,6 +1,7 @@
 package paths
 
 import (
+	"strings"
 	"testing"
 
 	"roam/lab/exp"
@@ -64,7 +65,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add := func(name string, red, grey []string, bad map[string]fault) {
 			cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
 				for _, c := range cells {
-					measured(c, bad[c.name]).metrics(&exp.Env{Result: r})
+					measured(c, bad[c.name]).metrics(r)
 				}
 			}})
 		}
@@ -88,4 +89,31 @@ func TestEachClaimSeesRed(t *testing.T) {
 		red[c.name+"-better"] = map[string]fault{c.name: {mbps: 0.96}}
 	}
 	test(Experiments[1], unequal, red)
+}
+
+// A cell that is left out leaves all of its claims, and none of another cell, not measured.
+func TestCellsLeftOut(t *testing.T) {
+	for i, cells := range [][]cell{equal, unequal} {
+		expect, err := result.ParseExpect(Experiments[i].Expect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range cells {
+			r := result.New("")
+			for _, c := range cells {
+				if c.name == out.name {
+					c.miss(r)
+				} else {
+					measured(c, fault{}).metrics(r)
+				}
+			}
+			r.Judge(expect)
+			for _, c := range r.Claims {
+				if isOut := strings.HasPrefix(c.Metric, out.name+"_"); c.Measured == isOut ||
+					isOut && c.Reason != "the cell "+out.name+" was not run" {
+					t.Errorf("without %s: claim %s: measured %v, %q", out.name, c.ID, c.Measured, c.Reason)
+				}
+			}
+		}
+	}
 }

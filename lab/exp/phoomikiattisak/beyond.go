@@ -125,7 +125,14 @@ func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, win
 	if err != nil {
 		return o, err
 	}
-	o = loadOutcome{LifetimeS: lifetime.Seconds(), Mbps: t.report.Mbps, Handoffs: t.moves(t.End)}
+	o = loadOutcome{LifetimeS: lifetime.Seconds(), Mbps: t.report.Mbps}
+	o.judge(t)
+	return o, t.queueing(&o)
+}
+
+// judge extracts moves and advertisements from the records.
+func (o *loadOutcome) judge(t *pass) {
+	o.Handoffs = t.moves(t.End)
 	last := map[string]time.Time{}
 	for _, a := range t.Adverts {
 		if before := last[a.Link]; !before.IsZero() && a.At.After(t.Start) {
@@ -133,7 +140,6 @@ func loadCell(ctx context.Context, env *exp.Env, w *exp.Window, name string, win
 		}
 		last[a.Link] = a.At
 	}
-	return o, t.queueing(&o)
 }
 
 // waitBoth waits until the mobile host has a locator on either network.
@@ -146,7 +152,7 @@ func waitBoth(ctx context.Context, net *scene.Scene) error {
 	})
 }
 
-// queueing records the longest transit time of a segment, minus the path's delay.
+// queueing records the longest time from the first transmission of a segment to its first arrival.
 func (t *pass) queueing(o *loadOutcome) error {
 	if err := t.assemble(); err != nil {
 		return err

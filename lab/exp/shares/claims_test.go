@@ -24,7 +24,7 @@ type fault struct {
 	few     bool               // a flow at once had few datagrams
 	lost    bool               // one datagram while rules changed
 	slow    bool               // the machine sent nine tenths of those
-	follows float64            // share of the new link after each reload; 0: all
+	follows float64            // share of the new link after the first reload; 0: all
 	idle    bool               // the loads of parts were small
 	errors  int                // of receive buffers
 	capture int                // packets that captures lost
@@ -50,12 +50,13 @@ func records(t *testing.T, p exp.Params, mode string, f fault) *seen {
 		}
 		s.Samples = append(s.Samples, scene.Sample{At: exptest.At(at), Out: now, In: now})
 	}
-	from, _ := s.span("")
-	n := 0
+	first := slices.IndexFunc(plan.Steps, func(st scene.Step) bool { return strings.HasPrefix(st.Name, stepReload) })
+	from, n := plan.Steps[first].At, 0
 	s.fast = exptest.UDP(t, plan.Length, time.Second/time.Duration(p.Int("rate")), time.Millisecond,
 		func(d *exptest.Datagram) {
 			n++
-			d.Lost = f.lost && d.At == from.Sub(exptest.Origin)+100*time.Millisecond
+			// What is lost before the first reload does not count.
+			d.Lost = d.At == from-100*time.Millisecond || f.lost && d.At == from+100*time.Millisecond
 			if f.slow && n%10 == 0 {
 				d.At = 0 // before the reloads
 			}
@@ -96,12 +97,12 @@ func (f fault) carries(plan scene.Schedule, at time.Duration, link int) float64 
 	switch {
 	case reloaded != "" && links[link] == reloaded:
 		share = 100
-		if f.follows > 0 {
+		if f.follows > 0 && reloaded == target(1) {
 			share = f.follows
 		}
 	case reloaded != "":
 		share = 0
-		if f.follows > 0 {
+		if f.follows > 0 && reloaded == target(1) {
 			share = (100 - f.follows) / 2
 		}
 	case link == 0:

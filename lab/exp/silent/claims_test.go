@@ -20,8 +20,10 @@ const (
 // fault is what one series shows beside what it should.
 type fault struct {
 	cost   map[int]time.Duration // of a cut, in place of a tolerable one
+	held   time.Duration         // what leaves in the first cut arrives, so much later; 0: it is lost as usual
+	thin   time.Duration         // of what leaves in the first cut half is lost, for twice this time
 	living bool                  // the direction that lives loses one datagram
-	unused int                   // 1: the link carried nothing before a cut, 2: nor in the end
+	unused int                   // 1: the link carried nothing before the second cut, 2: nor at its end
 	lead   time.Duration         // a gap before the first cut
 	errors int                   // of receive buffers
 	bulk   time.Duration         // for which the connection stands still after the switch of the second cut
@@ -38,30 +40,53 @@ func tolerable(level string) time.Duration {
 // records returns the records of one series.
 func records(t *testing.T, p exp.Params, s series, f fault) *seen {
 	schedule := plan(p)
-	flow := func(isDead func(way int) bool) *udpflow.Flow {
+	// until is when a cut does not matter any more.
+	until := func(i int) time.Duration {
+		if cost, ok := f.cost[i]; ok {
+			return begin(p, i) + cost
+		}
+		return begin(p, i) + tolerable(s.level)
+	}
+	flow := func(out bool, isDead func(way int) bool) *udpflow.Flow {
+		n := 0
 		return exptest.UDP(t, schedule.Length, pause, millisecond, func(d *exptest.Datagram) {
+			n++
 			d.Lost = exptest.Within(lead-time.Second, lead-time.Second+f.lead)(d.At)
 			for i := range p.Int("cuts") {
-				cost, ok := f.cost[i]
-				if !ok {
-					cost = tolerable(s.level)
-				}
 				from := begin(p, i)
-				if isDead(i % len(ways)) {
-					d.Lost = d.Lost || d.At >= from && d.At < from+cost
-				} else {
+				switch {
+				case !isDead(i % len(ways)):
 					d.Lost = d.Lost || f.living && d.At == from+100*millisecond
+				case out && i == 0 && f.held > 0:
+					if exptest.Within(from, from+f.held)(d.At) {
+						d.Delay = from + f.held - d.At
+					}
+				case out && i == 0 && f.thin > 0:
+					d.Lost = d.Lost || exptest.Within(from, from+2*f.thin)(d.At) && n%2 == 0
+				default:
+					d.Lost = d.Lost || exptest.Within(from, until(i))(d.At)
 				}
 			}
 		})
 	}
 	v := &seen{
-		series: s, up: flow(func(way int) bool { return ways[way].out }), down: flow(func(way int) bool { return ways[way].in }),
+		series: s, up: flow(true, func(way int) bool { return ways[way].out }),
+		down:         flow(false, func(way int) bool { return ways[way].in }),
 		bufferErrors: f.errors,
 		Trace:        &scene.Trace{Start: exptest.Origin, End: exptest.At(schedule.Length)},
 	}
-	stalls := exptest.Within(begin(p, 1)+tolerable(s.level), begin(p, 1)+tolerable(s.level)+f.bulk)
-	v.bulk = exptest.TCP(t, schedule.Length, pause, stalls)
+	v.bulk = exptest.TCP(t, schedule.Length, pause, func(at time.Duration) bool {
+		for i := range p.Int("cuts") { // the connection stands still as long as datagrams are lost
+			to := until(i)
+			if i == 1 {
+				to += f.bulk
+			}
+			if exptest.Within(begin(p, i), to)(at) {
+				return true
+			}
+		}
+		return false
+	})
 	for _, step := range schedule.Steps {
 		v.Steps = append(v.Steps, scene.Done{Step: step, At: exptest.At(step.At), Over: exptest.At(step.At)})
 	}
@@ -78,13 +103,8 @@ func records(t *testing.T, p exp.Params, s series, f fault) *seen {
 
 // rests reports whether the link that is cut carries nothing.
 func (f fault) rests(p exp.Params, at time.Duration) bool {
-	for i := range p.Int("cuts") {
-		from, to := begin(p, i), begin(p, i)+p.Seconds("cut_s")
-		if f.unused == 1 && at > from-time.Second && at <= from || f.unused == 2 && i > 0 && at > to-time.Second && at <= to {
-			return true
-		}
-	}
-	return false
+	from, to := begin(p, 1), begin(p, 1)+p.Seconds("cut_s")
+	return f.unused == 1 && at > from-time.Second && at <= from || f.unused == 2 && at > to-time.Second && at <= to
 }
 
 // Each claim fails by a record just beyond its bound, and by no other.
@@ -117,6 +137,8 @@ func TestEachClaimSeesRed(t *testing.T) {
 		}
 		add(id+"late", []string{id + "median"}, nil, with(fault{cost: map[int]time.Duration{0: late, 1: late}}))
 		add(id+"once very late", []string{id + "worst"}, nil, with(fault{cost: map[int]time.Duration{2: never}}))
+		add(id+"held in one direction of two", []string{id + "worst"}, nil, with(fault{held: never}))
+		add(id+"half lost in one direction of two", []string{id + "worst"}, nil, with(fault{thin: never}))
 		add(id+"TCP stands still", []string{id + "tcp"}, nil, with(fault{bulk: 320 * millisecond}))
 		add(id+"the living loses", []string{id + "living"}, nil, with(fault{living: true}))
 		add(id+"not in use", []string{id + "hit"}, nil, with(fault{unused: 1}))
@@ -125,6 +147,21 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add(id+"a slow machine", nil, timing, with(fault{lead: 150 * millisecond}))
 	}
 	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// The figure has each cut at its own place, however long the others took.
+func TestFigure(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "standard", "cuts=3", "period_s=4", "udp_rate=200", "levels=normal")
+	late := fault{cost: map[int]time.Duration{0: 520 * millisecond}}
+	r := result.New("")
+	judge(&exp.Env{Params: p, Result: r}, []*seen{records(t, p, series{"soft", "normal"}, late)})
+	s, ok := r.Find("soft normal")
+	if !ok || len(s.Y) != 3 || s.Y[0] < 500 || s.Y[1] > 500 || s.Y[2] > 500 {
+		t.Errorf("%+v", s)
+	}
+	if r.Metrics["soft_normal_worst_ms"] != s.Y[0] {
+		t.Errorf("worst %v of %v", r.Metrics["soft_normal_worst_ms"], s.Y)
+	}
 }
 
 // ids returns the claims whose names end so.

@@ -105,9 +105,9 @@ func judge(env *exp.Env, all []*seen) {
 				fmt.Sprint(ms(c.gap)), fmt.Sprint(ms(c.lost)), fmt.Sprint(ms(c.bulk)), fmt.Sprint(c.living), yes(c.hit), yes(c.stayed)})
 		}
 		r.AddSeries(t.mode+" "+t.level, "ms", x, costs)
-		slices.Sort(costs)
-		r.Set(prefix+"median_ms", costs[len(costs)/2])
-		r.Set(prefix+"worst_ms", costs[len(costs)-1])
+		ordered := slices.Sorted(slices.Values(costs))
+		r.Set(prefix+"median_ms", ordered[len(ordered)/2])
+		r.Set(prefix+"worst_ms", ordered[len(ordered)-1])
 		r.Set(prefix+"tcp_ms", bulk)
 		r.Set(prefix+"living_lost", float64(living))
 		r.Set(prefix+"stayed_pct", 100*float64(stayed)/float64(max(single, 1)))

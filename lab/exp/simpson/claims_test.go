@@ -2,6 +2,7 @@ package simpson
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -61,6 +62,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("more echoes lost", func(all []*seen) { all[1].echoesLost = 31 }, "echoes")
 	add("datagrams lost", func(all []*seen) { all[2].datagramsLost = 121 }, "datagrams")
 	add("a route that appeared", func(all []*seen) { all[2].routes[1] = "a\nb\nc" }, "routes")
+	add("a route that changed", func(all []*seen) { all[0].routes[1] = "a\nc" }, "routes")
 	add("an internal locator outside", func(all []*seen) { all[0].internal = 1 }, "leaks")
 	comparatorCases(add, shift)
 	exptest.Claims(t, Experiment, nil, cases...)
@@ -79,6 +81,23 @@ func comparatorCases(add func(string, func([]*seen), ...string), shift func(int,
 	add("an audit that misses a route", func(all []*seen) { all[forwarding].routes[1] = "a\nb\nc\nd" }, "audit-routes")
 	add("captures that see little", func(all []*seen) { all[forwarding].internal = 999 }, "audit-leaks")
 	add("NPTv6 that leaks", func(all []*seen) { all[nptv6].internal = 1 }, "nptv6-leaks")
+}
+
+// What the borders count themselves stands beside, of the worse one; a border that sent nothing
+// is as far off as can be.
+func TestOwnCounters(t *testing.T) {
+	for i := range 2 {
+		all, _ := records()
+		all[1].daemon = [2][2]uint64{{5, 5}, {5, 5}}
+		all[1].daemon[i] = [2]uint64{6, 4}
+		r := result.New("")
+		judge(r, all)
+		for metric, want := range map[string]float64{"50_50": 10, "100_0": 100, "80_20": 80} {
+			if got := r.Metrics["daemon_share_"+metric+"_error_points"]; math.Abs(got-want) > 1e-9 {
+				t.Errorf("border %d: %s off by %v, want %v", i, metric, got, want)
+			}
+		}
+	}
 }
 
 // A comparator that could not run is named as such, and none of its claims is judged.

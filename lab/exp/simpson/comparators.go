@@ -52,35 +52,6 @@ func compare(ctx context.Context, env *exp.Env) (list []*seen, err error) {
 	return list, nil
 }
 
-// judgeComparators sets the metrics of the comparators, and of Roam with one locator preferred
-// alone, which is what they do.
-func judgeComparators(r *result.Result, roam *seen, others []*seen) {
-	r.Set("roam_rtt_median_ms", stats.Median(roam.rtts))
-	for _, c := range site.Comparators {
-		for _, m := range []string{"_echoes_lost_pct", "_datagrams_lost_pct", "_share_error_points", "_rtt_median_ms",
-			"_internal_bytes", "_routes_changed"} {
-			r.Miss(c.Name+m, "not run")
-		}
-	}
-	for _, v := range others {
-		set := func(name string, value float64) {
-			if v.missing != "" {
-				r.Miss(v.name+name, v.missing)
-				return
-			}
-			r.Set(v.name+name, value)
-		}
-		set("_echoes_lost_pct", percent(v.echoesLost, v.echoes))
-		set("_datagrams_lost_pct", percent(v.datagramsLost, v.datagrams))
-		if v.name != site.Forwarding.Name { // its packets have no source of a provider
-			set("_share_error_points", v.shareError())
-		}
-		set("_rtt_median_ms", stats.Median(v.rtts))
-		set("_internal_bytes", float64(v.internal))
-		set("_routes_changed", float64(difference(v.routes[0], v.routes[1])))
-	}
-}
-
 // table lists all cells and comparators.
 func table(all, others []*seen) result.Table {
 	number := func(format string, of func(*seen) any) func(*seen) string {

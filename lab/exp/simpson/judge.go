@@ -1,10 +1,15 @@
 package simpson
 
 import (
+	"fmt"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"roam/lab/result"
+	"roam/lab/site"
+	"roam/lab/stats"
 )
 
 // judge sets the metrics of the claims about Roam's borders.
@@ -30,6 +35,35 @@ func judge(r *result.Result, all []*seen) {
 	r.Set("datagrams_lost_pct", percent(datagramsLost, datagrams))
 	r.Set("routes_changed", float64(changed))
 	r.Set("internal_bytes", float64(internal))
+}
+
+// judgeComparators sets the metrics of the comparators, and of Roam with one locator preferred
+// alone, which is what they do.
+func judgeComparators(r *result.Result, roam *seen, others []*seen) {
+	r.Set("roam_rtt_median_ms", stats.Median(roam.rtts))
+	for _, c := range site.Comparators {
+		for _, m := range []string{"_echoes_lost_pct", "_datagrams_lost_pct", "_share_error_points", "_rtt_median_ms",
+			"_internal_bytes", "_routes_changed"} {
+			r.Miss(c.Name+m, "not run")
+		}
+	}
+	for _, v := range others {
+		set := func(name string, value float64) {
+			if v.missing != "" {
+				r.Miss(v.name+name, v.missing)
+				return
+			}
+			r.Set(v.name+name, value)
+		}
+		set("_echoes_lost_pct", percent(v.echoesLost, v.echoes))
+		set("_datagrams_lost_pct", percent(v.datagramsLost, v.datagrams))
+		if v.name != site.Forwarding.Name { // its packets have no source of a provider
+			set("_share_error_points", v.shareError())
+		}
+		set("_rtt_median_ms", stats.Median(v.rtts))
+		set("_internal_bytes", float64(v.internal))
+		set("_routes_changed", float64(difference(v.routes[0], v.routes[1])))
+	}
 }
 
 // shareError is how far the first link's part of what either border sent is off, in points.
@@ -62,4 +96,28 @@ func difference(a, b string) (n int) {
 		n += max(d, -d)
 	}
 	return n
+}
+
+var (
+	pinged = regexp.MustCompile(`(\d+) packets transmitted, (\d+) received`)
+	timed  = regexp.MustCompile(`time=([0-9.]+) ms`)
+)
+
+// echoes reads what ping printed: requests, how many were not answered, and the round-trip
+// times in ms.
+func echoes(out string) (sent, lost int, rtts []float64, err error) {
+	m := pinged.FindStringSubmatch(out)
+	if m == nil {
+		return 0, 0, nil, fmt.Errorf("ping printed no summary: %q", strings.TrimSpace(out))
+	}
+	sent, _ = strconv.Atoi(m[1]) // digits
+	received, _ := strconv.Atoi(m[2])
+	for _, t := range timed.FindAllStringSubmatch(out, -1) {
+		ms, err := strconv.ParseFloat(t[1], 64)
+		if err != nil {
+			return 0, 0, nil, fmt.Errorf("ping printed a time of %q: %w", t[1], err)
+		}
+		rtts = append(rtts, ms)
+	}
+	return sent, sent - received, rtts, nil
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"roam/lab/exp"
@@ -114,28 +112,4 @@ func settled(ctx context.Context, s *site.Site) (list [2]site.BorderReport, err 
 		}
 	}
 	return list, nil
-}
-
-var (
-	pinged = regexp.MustCompile(`(\d+) packets transmitted, (\d+) received`)
-	timed  = regexp.MustCompile(`time=([0-9.]+) ms`)
-)
-
-// echoes reads what ping printed: requests, how many were not answered, and the round-trip
-// times in ms.
-func echoes(out string) (sent, lost int, rtts []float64, err error) {
-	m := pinged.FindStringSubmatch(out)
-	if m == nil {
-		return 0, 0, nil, fmt.Errorf("ping printed no summary: %q", strings.TrimSpace(out))
-	}
-	sent, _ = strconv.Atoi(m[1]) // digits
-	received, _ := strconv.Atoi(m[2])
-	for _, t := range timed.FindAllStringSubmatch(out, -1) {
-		ms, err := strconv.ParseFloat(t[1], 64)
-		if err != nil {
-			return 0, 0, nil, fmt.Errorf("ping printed a time of %q: %w", t[1], err)
-		}
-		rtts = append(rtts, ms)
-	}
-	return sent, sent - received, rtts, nil
 }

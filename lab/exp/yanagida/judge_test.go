@@ -184,3 +184,26 @@ func TestClaimsAreOfMetricsThatExist(t *testing.T) {
 		}
 	}
 }
+
+// The first and the last bucket do not count, unless there is little else.
+func TestInner(t *testing.T) {
+	for n, want := range map[int]int{3: 3, 4: 2, 12: 10} {
+		if got := len(inner(make([]float64, n))); got != want {
+			t.Errorf("%d buckets of %d, want %d", got, n, want)
+		}
+	}
+}
+
+// The control ends when its network has been back for a second, wherever others go meanwhile.
+func TestUntilBack(t *testing.T) {
+	var pl plan
+	pl.Soft(2*time.Second, 3, 5*time.Second, 2*time.Second, links...)
+	pl.Length = time.Minute
+	if got := untilBack(pl); got.Length != 13*time.Second || len(got.Steps) != 5 {
+		t.Errorf("%d steps in %v", len(got.Steps), got.Length)
+	}
+	pl.Steps = pl.Steps[:4]
+	if got := untilBack(pl); got.Length != time.Minute || len(got.Steps) != 4 {
+		t.Errorf("never back: %d steps in %v", len(got.Steps), got.Length)
+	}
+}

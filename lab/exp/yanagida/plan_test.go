@@ -74,10 +74,10 @@ func TestDualityPlan(t *testing.T) {
 }
 
 func TestParseRTTs(t *testing.T) {
-	if l, err := parseRTTs("0, 20,200,20"); err != nil || len(l) != 3 || l[2] != 200 {
+	if l, err := parseRTTs("0, 20,2000,20"); err != nil || len(l) != 3 || l[2] != 2000 {
 		t.Errorf("%v, %v", l, err)
 	}
-	for _, bad := range []string{"", "x", "-1", "99999"} {
+	for _, bad := range []string{"", "x", "-1", "2001"} {
 		if _, err := parseRTTs(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
