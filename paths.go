@@ -14,6 +14,7 @@ const (
 	PathsReordered                        // they are the same ones, in another order of preference
 	PathsDown                             // from now on there is none, or none that works
 	PathsReturned                         // there was none, or none that worked, until now
+	PathsDied                             // one that packets took is dead: what was sent on it of late may be lost
 	// TCP connections, whose segments took all paths, keep to one path each from now
 	// on; or they leave a path that takes much longer than others.
 	FlowsGathered
@@ -26,7 +27,7 @@ const (
 )
 
 var pathChanges = [...]string{
-	"added", "lost", "reordered", "down", "returned", "gathered", "rehashed", "unvalidated", "validated",
+	"added", "lost", "reordered", "down", "returned", "died", "gathered", "rehashed", "unvalidated", "validated",
 }
 
 // Has reports whether any of the given changes is among those of c.

@@ -11,9 +11,50 @@ import (
 // receiver's reports show it (multipath.Dead): data leave the path while another one delivers
 // some, and return when its hold is over, which is twice as long each time. Nobody is told:
 // the other direction may work.
+//
+// The only path in use is not counted by itself as a rule. It is for a while when nothing comes although
+// probes are answered, or when the correspondent complains: either end's data may be dropped.
+// Then data leave it for a path that answers, which may deliver them or not.
 
 // blackHoleLeast is how many packets must have been sent since anything arrived.
 const blackHoleLeast = 10
+
+// countsFor is how long the only path is counted after the last sign.
+const countsFor = 10 * time.Second
+
+// suspectLoss takes a sign that data do not arrive on the only path in use.
+func (c *liveness) suspectLoss(now time.Time, s *session) {
+	if len(s.carriers()) == 1 && s.asksReport() {
+		s.check.counts = now
+		c.wishCounts(now, s, s.reports.wished)
+	}
+}
+
+// endCounting ends the counts of the only path when no sign has come for a while.
+func (c *liveness) endCounting(now time.Time, s *session) {
+	if k := &s.check; !k.counts.IsZero() && now.Sub(k.counts) > countsFor {
+		k.counts = time.Time{}
+		c.wishCounts(now, s, s.reports.wished)
+	}
+}
+
+// couldCarry reports whether a path could take what the only one in use drops. If none has
+// answered of late, they are probed.
+func (c *liveness) couldCarry(now time.Time, s *session) (could bool) {
+	if len(s.carriers()) > 1 {
+		return false
+	}
+	for _, p := range c.others(now, s) {
+		o := s.check.of(p)
+		switch {
+		case o.avoided.IsZero() && now.Sub(o.Heard()) < checkLately:
+			could = true
+		case o.avoided.IsZero() && o.since.IsZero() && now.Sub(o.last) >= c.timingOf(p).Every:
+			c.probeAgain(now, s, o)
+		}
+	}
+	return could
+}
 
 // leaveBlackHole avoids a path in use on which nothing arrives of what is sent, by its
 // reports e.
@@ -24,7 +65,7 @@ func (c *liveness) leaveBlackHole(now time.Time, s *session, p Path, e *estimate
 	}
 	out := e.State(now).Out
 	if out.Life != multipath.Dead || out.Missing < blackHoleLeast || s.avoids(p) ||
-		!slices.Contains(s.entry.Paths, p) || !slices.ContainsFunc(s.entry.Paths, isCarrying) {
+		!slices.Contains(s.entry.Paths, p) || !slices.ContainsFunc(s.entry.Paths, isCarrying) && !c.couldCarry(now, s) {
 		return
 	}
 	h := s.check.of(p)
@@ -34,6 +75,9 @@ func (c *liveness) leaveBlackHole(now time.Time, s *session, p Path, e *estimate
 
 // useAgain ends that data keep off a path.
 func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
+	if h.swallows {
+		s.check.counts = now
+	}
 	h.avoided, h.since, h.swallows = time.Time{}, time.Time{}, false
 	if e := s.reports.estimates[h.Path]; e != nil {
 		e.Rest() // nothing was sent meanwhile that could have arrived

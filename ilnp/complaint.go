@@ -28,9 +28,7 @@ func (c *liveness) complain(now time.Time, s *session, h *checkedPath) {
 	if h.mute || !s.runsRoam() || r == nil || !r.validated { // what is only named gets probes, within their bounds
 		return
 	}
-	if list := c.listingFor(s, s.entry.Paths); s.update.state == untold && len(list) == 1 {
-		s.update.listing, s.update.state = list, acknowledged // it sees this one on our packets
-	}
+	c.noteOnlyLocator(s)
 	if s.update.state != acknowledged || now.Sub(s.update.last) < checkQuiet ||
 		now.Sub(h.complained) < complainEvery || !s.update.lists(h.Local.L64) {
 		return
@@ -39,17 +37,32 @@ func (c *liveness) complain(now time.Time, s *session, h *checkedPath) {
 	c.repeatAlong(now, s, h.Path)
 }
 
+// noteOnlyLocator takes the set as known to a correspondent that was never told of it: it sees our only
+// locator on our packets.
+func (c *liveness) noteOnlyLocator(s *session) {
+	if list := c.listingFor(s, s.entry.Paths); s.update.state == untold && len(list) == 1 {
+		s.update.listing, s.update.state = list, acknowledged
+	}
+}
+
 // complainOfSilence complains where a session hears nothing again and again although its path
 // answers probes: programs answer along the path of the probe, and the data of the
 // correspondent leave by another one, which may be dead. That, or it has nothing
 // to say, so there are half as many complaints each time.
 func (c *liveness) complainOfSilence(now time.Time, s *session) {
 	k := &s.check
+	if slices.ContainsFunc(k.paths, func(h *checkedPath) bool { return now.Sub(h.complained) < checkQuiet }) {
+		return // whose acknowledgement may be late
+	}
 	if now.Sub(k.mute) > checkTraffic {
 		k.mutes = 0
 	}
 	k.mute = now
 	k.mutes++
+	if k.mutes > 1 {
+		c.suspectLoss(now, s)
+	}
+	c.noteOnlyLocator(s)
 	if n := k.mutes; n < 2 || n&(n-1) != 0 || s.update.state != acknowledged {
 		return
 	}
@@ -79,6 +92,7 @@ func (c *liveness) updateAlong(now time.Time, s *session, p Path) {
 
 // repeatAlong repeats the newest set of locators along a path.
 func (c *liveness) repeatAlong(now time.Time, s *session, p Path) {
+	s.check.of(p).said = now
 	was := s.update // what it says of lifetimes may be lost
 	s.update.told = slices.Clone(was.told)
 	lu := c.composeUpdate(now, s)
@@ -90,13 +104,44 @@ func (c *liveness) repeatAlong(now time.Time, s *session, p Path) {
 }
 
 // confirmPaths takes an acknowledgement that came over a path: complaints along others have
-// arrived.
+// arrived. A path that was avoided before it came is used again at once. It shows nothing if it may be
+// that of another update.
 func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
-	for _, h := range s.check.paths {
-		if h.Path != by && now.Sub(h.complained) < checkAll && !h.since.IsZero() && !h.complained.Before(h.since) {
-			h.confirmed = now
+	for _, h := range slices.Clone(s.check.paths) {
+		if h.Path == by || now.Sub(h.complained) >= checkAll || h.since.IsZero() || h.complained.Before(h.since) ||
+			s.hasSaidElsewhere(h) {
+			continue
+		}
+		h.confirmed = now
+		if !h.avoided.IsZero() && !h.swallows && !h.IsLossy() && !h.Heard().After(h.avoided) {
+			h.Stay()
+			c.useAgain(now, s, h)
 		}
 	}
+}
+
+// hasSaidElsewhere reports whether an update left by another path shortly before the complaint along
+// this one, or since.
+func (s *session) hasSaidElsewhere(h *checkedPath) bool {
+	from := h.complained.Add(-checkQuiet)
+	return s.update.last.After(from) || slices.ContainsFunc(s.check.paths, func(o *checkedPath) bool {
+		return o != h && o.said.After(from)
+	})
+}
+
+// awaitsConfirmation reports whether a path in doubt has been the living one of two directions, and
+// the acknowledgement of the complaint may only be late, or one of the two lost. Then the host complains
+// again.
+func (c *liveness) awaitsConfirmation(now time.Time, s *session, h *checkedPath) bool {
+	patience := checkAll
+	if h.contested.After(h.confirmed) {
+		patience = complainAgain
+	}
+	if h.confirmed.IsZero() || h.mute || now.Sub(h.since) >= patience {
+		return false
+	}
+	c.complain(now, s, h)
+	return true
 }
 
 // complaint takes a Locator Update that changes nothing, and came over a path: the
@@ -120,19 +165,24 @@ func (c *liveness) complaint(now time.Time, s *session, by Path, ack func(Path))
 		return
 	}
 	s.check.heeded = now
+	c.suspectLoss(now, s)
 	doubted := slices.DeleteFunc(slices.Clone(s.entry.Paths), func(p Path) bool { return p != by })
 	if len(doubted) == 0 {
 		doubted = s.entry.Paths
 	}
 	for _, p := range slices.Clone(doubted) {
 		h := s.check.of(p)
+		isOneWay := p != by && !h.confirmed.IsZero() // then an acknowledgement decides
+		if h.contested = now; p == by {
+			h.confirmed = time.Time{}
+		}
 		if !h.avoided.IsZero() || !h.since.IsZero() && h.tries > 1 {
 			continue
 		}
 		if h.since.IsZero() {
 			c.question(now, s, h)
 		}
-		h.mute, h.sampled = true, false
+		h.mute, h.sampled = !isOneWay, false
 		c.askOthers(now, s, h)
 	}
 	c.stepCheck(now, s)

@@ -41,6 +41,9 @@ type Config struct {
 	Trains  bool
 	Silence time.Duration // after which the data plane reports that nothing comes; default 2 s
 
+	// Boot is when the host's monotonic clock began, by its wall clock now: Export and Restore go by the
+	// former. Zero: the wall clock never jumps.
+	Boot time.Time
 	// PathCounts returns what the data plane has counted along a path of a session with
 	// Entry.Counted; false: nothing yet. nil: it does not count, and nothing is known of paths but
 	// their round trips.

@@ -13,11 +13,15 @@ import (
 // entry, to whoever helps its connections over that. Nothing has become of a session
 // that has just begun, or that a predecessor left; and one that is only preinstalled
 // has no connections.
-func (c *steering) tellPaths(old, now Entry) {
+func (c *steering) tellPaths(s *session, old, now Entry) {
 	if old.Key != now.Key || now.Preinstalled {
 		return
 	}
-	if why := pathChange(old, now); why != 0 {
+	why := pathChange(old, now)
+	if s.hasLeftDead(old) {
+		why |= roam.PathsDied
+	}
+	if why != 0 {
 		c.emit(PathsChanged{Key: now.Key, Why: why, RTT: now.Grace / 2})
 	}
 }
@@ -42,6 +46,15 @@ func pathChange(old, now Entry) (why roam.PathChange) {
 	add(!isDown && isUnvalidated && (why != 0 || !wasUnvalidated), roam.PathsUnvalidated)
 	add(!isDown && wasUnvalidated && !isUnvalidated, roam.PathsValidated)
 	return why
+}
+
+// hasLeftDead reports whether a path of an old entry is not taken any more as it was found dead:
+// segments and acknowledgements were lost on it.
+func (s *session) hasLeftDead(old Entry) bool {
+	taken := s.carriers()
+	return slices.ContainsFunc(old.carriers(), func(p Path) bool {
+		return !slices.Contains(taken, p) && (s.bad[p] || s.avoids(p))
+	})
 }
 
 // isUnvalidated reports whether all that is sent keeps to the allowances of unvalidated

@@ -35,6 +35,7 @@ const (
 	checkSureOf   = 6                       // probes without an answer, at least, before a path is left
 	checkQuiet    = time.Second             // after a Locator Update an acknowledgement may be that of this one
 	complainEvery = 200 * time.Millisecond  // on one path, at least
+	complainAgain = 300 * time.Millisecond  // an acknowledgement is waited for if the correspondent has complained
 	silenceAll    = 2 * time.Second         // of other correspondents: then all that is known is asked
 	checkAll      = 2 * time.Second         // of doubt while no path answers: then all that is known is asked
 	checkRate     = 2 * time.Millisecond    // between the probes of all sessions together
@@ -53,6 +54,8 @@ type checkedPath struct {
 	mute       bool      // the doubt began with a complaint of the correspondent: it gets none back
 	complained time.Time // zero: never
 	confirmed  time.Time // when a complaint of ours was last acknowledged over another path
+	contested  time.Time // when a complaint of the correspondent last put it in doubt
+	said       time.Time // when a Locator Update was last repeated along it
 	avoided    time.Time // since when; zero: not
 	good       int       // avoided: answers in a row
 	swallows   bool      // avoided: it answers, and drops data
@@ -68,6 +71,7 @@ type pathCheck struct {
 	shown   int                    // probes by which we have shown that we run Roam
 	mute    time.Time              // when the data plane last reported that nothing comes,
 	mutes   int                    // and how often it has, one soon after the other
+	counts  time.Time              // when data last seemed not to arrive although probes are answered
 	heeded  time.Time              // when a complaint last made us doubt
 	heardAt map[roam.L64]time.Time // our locators at which the correspondent's complaints came last
 }
@@ -174,6 +178,10 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 	c.endSplit(now, s)
 	c.complainOfSilence(now, s)
 	c.doubt(now, s, s.carriers())
+	if paths := s.carriers(); len(paths) == 1 {
+		s.check.of(paths[0]).silent = true
+		c.stepCheck(now, s)
+	}
 }
 
 // question sends the first probe of a path.
@@ -189,7 +197,6 @@ func (c *liveness) doubt(now time.Time, s *session, paths []Path) {
 		if h.sampled = false; h.since.IsZero() {
 			c.question(now, s, h)
 		}
-		h.silent = len(s.carriers()) == 1
 	}
 	if len(paths) > 0 {
 		c.stepCheck(now, s)
@@ -228,6 +235,7 @@ func (c *liveness) stepCheck(now time.Time, s *session) {
 	if !c.isBusy(now, s) {
 		s.restEstimates()
 	} else {
+		c.endCounting(now, s)
 		if !k.next.After(now) {
 			k.next = now.Add(c.probeInUse(now, s))
 		}
@@ -267,7 +275,7 @@ func (c *liveness) forgetDoubts(now time.Time, s *session) {
 // probeInUse probes each path in use that is not asked already, and returns when to do so
 // again. The more sessions do, the more rarely each does.
 func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
-	every, inUse := time.Duration(0), s.carriers()
+	every, inUse, k := time.Duration(0), s.carriers(), &s.check
 	if len(s.entry.Paths) == 1 {
 		c.validateOthers(now, s)
 	}
@@ -277,7 +285,7 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 			every = t.Every
 		}
 		spell := t.Every
-		if len(inUse) == 1 && h.IsClean() {
+		if len(inUse) == 1 && h.IsClean() && k.counts.IsZero() {
 			every = max(every, checkAlone) // silence is reported sooner; its spread is to be known
 			spell = every
 		}
@@ -371,7 +379,7 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 // isConfirmed reports whether the last complaint was acknowledged over another path, and was of
 // this doubt or shortly before.
 func (h *checkedPath) isConfirmed(now time.Time) bool {
-	return !h.confirmed.IsZero() && !h.confirmed.Before(h.complained) &&
+	return !h.confirmed.IsZero() && !h.confirmed.Before(h.complained) && !h.confirmed.Before(h.contested) &&
 		now.Sub(h.complained) < max(now.Sub(h.since), 3*complainEvery)
 }
 
@@ -382,6 +390,8 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 	case h.isConfirmed(now):
 		h.since = time.Time{} // our direction works: the acknowledgement says so
 		return time.Time{}
+	case c.awaitsConfirmation(now, s, h):
+		return now.Add(checkAgain)
 	case slices.ContainsFunc(s.check.paths, isElsewhere):
 		c.avoid(now, s, h)
 		return now.Add(checkAgain)

@@ -49,10 +49,10 @@ func (s *session) asksReport() bool {
 	return s.state == Established && s.runsRoam() && s.reports.unfilled < reportsUnfilled
 }
 
-// isSeveral reports whether a session uses several paths, would if it did not avoid one, or did
-// until a moment ago.
+// isSeveral reports whether a session uses several paths, would if it did not avoid one, did until a
+// moment ago, or may have to change over as its only one seems to drop data.
 func (s *session) isSeveral(paths []Path) bool {
-	return len(paths) > 1 || s.isAvoiding() || len(s.left) > 0
+	return len(paths) > 1 || s.isAvoiding() || len(s.left) > 0 || !s.check.counts.IsZero()
 }
 
 // countsPaths reports whether the data plane is to count the data of a session path by path, as

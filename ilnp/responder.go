@@ -126,7 +126,7 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 	}
 	if old != nil && !old.alsoNamed {
 		if s := c.sessions[old.key]; s != nil {
-			c.tellPaths(old.entry, s.entry)
+			c.tellPaths(s, old.entry, s.entry)
 		}
 	}
 }

@@ -125,7 +125,9 @@ func (c *pathChoice) backFor(s *session, p Entry) []Path {
 }
 
 // carriers returns the paths by which packets of a session may leave.
-func (s *session) carriers() []Path { return slices.Concat(s.entry.Paths, s.entry.Ruled, s.entry.Back) }
+func (s *session) carriers() []Path { return s.entry.carriers() }
+
+func (e Entry) carriers() []Path { return slices.Concat(e.Paths, e.Ruled, e.Back) }
 
 // delayOf returns the round-trip time of a path; false: it is not known.
 func (s *session) delayOf(p Path) (time.Duration, bool) {

@@ -102,11 +102,13 @@ func TestRuledPathThatDies(t *testing.T) {
 	b.acknowledgeLast()
 	b.setRules(1, lowDelay)
 	alive := map[roam.L64]bool{netA: true, netB: true}
+	var told []roam.PathChange
 	run := func(d time.Duration, until func() bool) bool {
 		for end := b.now.Add(d); b.now.Before(end); {
 			b.HandleActivity(b.now, []Activity{{Key: theKey, LastTx: b.now, LastRx: b.now, Asks: true}})
 			b.drain()
 			probes := b.probesSent()
+			told = append(told, b.pathsChanged()...)
 			b.forget()
 			for _, s := range probes {
 				if alive[s.Src.L64] {
@@ -126,6 +128,9 @@ func TestRuledPathThatDies(t *testing.T) {
 	alive[netA] = false
 	if !run(2*time.Second, func() bool { return len(b.entries[theKey].Ruled) == 0 }) {
 		t.Fatal("flows with rules stay on a dead path")
+	}
+	if !slices.Contains(told, roam.PathsDied) {
+		t.Error("whoever helps their connections is not told")
 	}
 	if got := b.sources(); !slices.Equal(got, []roam.L64{netB}) {
 		t.Errorf("all others send from %v", got)

@@ -330,7 +330,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	was := s.entry
 	s.entry = p
 	c.emit(Upsert{Entry: p})
-	c.tellPaths(was, p)
+	c.tellPaths(s, was, p)
 	s.forgetPaths()
 	c.tellSpread(now, s)
 	c.measureRates(now, s)

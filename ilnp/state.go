@@ -28,6 +28,7 @@ type savedState struct {
 	Locals     []savedLocal    `json:"locals,omitempty"`
 	Known      []savedKnown    `json:"known,omitempty"`
 	Sessions   []savedSession  `json:"sessions,omitempty"`
+	Boot       time.Time       `json:"boot,omitzero"` // Config.Boot
 }
 
 type savedDisabled struct {
@@ -137,11 +138,16 @@ type savedListed struct {
 }
 
 // State is what a successor needs to keep the sessions, as it was at one moment.
-type State struct{ saved savedState }
+type State struct {
+	saved savedState
+	boot  time.Time
+}
 
 // Bytes returns the state as Restore takes it. It holds nonces: only its owner
 // may read it. It may be called from another goroutine than the core's.
 func (s State) Bytes() []byte {
+	s.saved.rebase(s.boot, s.boot)
+	s.saved.Boot = s.boot
 	// Nothing in savedState can fail to be encoded.
 	b, _ := json.Marshal(s.saved)
 	return b
@@ -169,7 +175,7 @@ func (c *Core) State() State {
 		v.Preinstalled = true
 		st.Sessions = append(st.Sessions, v)
 	}
-	return State{st}
+	return State{st, c.cfg.Boot}
 }
 
 func (h *host) save() (disabled []savedDisabled, locals []savedLocal) {
@@ -225,6 +231,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 	if err != nil {
 		return err
 	}
+	st.rebase(st.Boot, c.cfg.Boot)
 	for _, v := range st.Sessions {
 		if err := c.check(v); err != nil {
 			return fmt.Errorf("session %v: %w", SessionKey{v.Local, v.Remote}, err)

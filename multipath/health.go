@@ -70,6 +70,7 @@ const (
 type Health struct {
 	mean, vary time.Duration
 	misses     float64
+	sure       float64 // misses when an answer last came: those since may show that the path has died
 	heard      time.Time
 	flaps      int
 	left       time.Time
@@ -77,7 +78,7 @@ type Health struct {
 
 // Answer takes an answer to a probe, however late. It comes from a working path.
 func (h *Health) Answer(now, sent time.Time) {
-	h.heard = now
+	h.heard, h.sure = now, h.misses
 	switch rtt := max(now.Sub(sent), 0); {
 	case h.mean == 0:
 		h.mean, h.vary = max(rtt, 1), rtt/2
@@ -127,10 +128,10 @@ func (h *Health) Early(t Timing, guess time.Duration) time.Duration {
 }
 
 // Tries returns how many probes in a row must stay without an answer before the path is
-// suspected: as many as chance loses together once in a million, at the present share
-// of misses.
+// suspected: as many as chance loses together once in a million, at the share of misses that the
+// path had while it answered.
 func (h *Health) Tries() int {
-	misses := min(max(h.misses, leastMisses), mostMisses)
+	misses := min(max(h.sure, leastMisses), mostMisses)
 	return int(math.Ceil(math.Log(mistake) / math.Log(misses)))
 }
 
@@ -141,13 +142,16 @@ func (h *Health) IsLossy() bool { return h.misses >= lossyFrom }
 // IsClean reports whether hardly any probe has stayed without an answer in time.
 func (h *Health) IsClean() bool { return h.misses < cleanBelow }
 
-// Leave takes that the path is given up.
+// Leave takes that the path is given up. What was missed since its last answer shows no loss.
 func (h *Health) Leave(now time.Time) {
 	if h.flaps > 0 && now.Sub(h.left) > steadyFor*h.Hold() {
 		h.flaps = 0
 	}
-	h.flaps, h.left = min(h.flaps+1, flapsMost), now
+	h.flaps, h.left, h.misses = min(h.flaps+1, flapsMost), now, h.sure
 }
+
+// Stay takes back a Leave: the path works after all.
+func (h *Health) Stay() { h.flaps = max(h.flaps-1, 0) }
 
 // Hold returns for how long a path that was given up has to answer before it is used
 // again: twice as long with each flap.

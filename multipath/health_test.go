@@ -51,23 +51,37 @@ func TestHealthTries(t *testing.T) {
 	if got := h.Tries(); got != 4 {
 		t.Errorf("%d probes decide on a path without losses, want 4", got)
 	}
+	at := time.Unix(1000, 0)
+	met := func(in bool) {
+		h.Met(in)
+		h.Answer(at, at) // be it late
+	}
 	for i := range 1000 {
-		h.Met(i%10 != 0)
+		met(i%10 != 0)
 	}
 	if got := h.Tries(); got < 6 || got > 8 {
 		t.Errorf("%d probes decide at 10 %% losses, want 6 to 8", got)
 	}
 	for range 1000 {
-		h.Met(false)
+		met(false)
 	}
 	if got := h.Tries(); got != 20 {
 		t.Errorf("%d probes decide where nothing comes back, want 20 at most", got)
 	}
 	for range 1000 {
-		h.Met(true)
+		met(true)
 	}
 	if got := h.Tries(); got != 4 {
 		t.Errorf("%d probes decide long after the losses, want 4", got)
+	}
+	for range 5 {
+		h.Met(false)
+	}
+	if got := h.Tries(); got != 4 {
+		t.Errorf("%d probes decide in a doubt, want 4: no answer shows that it is loss", got)
+	}
+	if h.Leave(at); !h.IsClean() {
+		t.Error("a death counts as losses")
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 // Connection is a TCP connection of the host, as its own stack sees it.
 type Connection struct {
 	Local, Remote netip.AddrPort
-	Open          bool   // both ends have begun, and nobody has ended it both ways
-	Unacked       uint32 // sequence number of the oldest byte that is not acknowledged
-	Next          uint32 // of the byte to be sent next
-	Wanted        uint32 // of the byte that shall arrive next
-	Arrived       uint32 // segments so far
-	Backoff       int    // how often the time-out was doubled; 0: it is not stalled
+	Open          bool          // both ends have begun, and nobody has ended it both ways
+	Unacked       uint32        // sequence number of the oldest byte that is not acknowledged
+	Next          uint32        // of the byte to be sent next
+	Wanted        uint32        // of the byte that shall arrive next
+	Arrived       uint32        // segments so far
+	Backoff       int           // how often the time-out was doubled; 0: it is not stalled
+	Rest          time.Duration // since TCP last sent or received a segment
 }
 
 // Listed is a connection with the session that it belongs to.
@@ -75,9 +76,21 @@ func (Inject) output()          {}
 func (Resync[K]) output()       {}
 func (Resynced[K]) output()     {}
 
+// repeat says which connections of a session repeat their last acknowledgement.
+type repeat uint8
+
+const (
+	none   repeat = iota
+	recent        // those on which TCP has sent or received of late
+	every
+)
+
+// lately is that time: a path is avoided sooner after it has died.
+const lately = 10 * time.Second
+
 // list is what a list of connections is wanted for.
 type list[K comparable] struct {
-	wake  map[K]bool // sessions whose connections are to be woken; true: after an outage
+	wake  map[K]repeat // sessions whose connections are to be woken
 	heard []Heard[K]
 }
 
@@ -90,19 +103,19 @@ func (l *list[K]) forget(key K) {
 // Machine is what is remembered of the connections of a host. The zero value is not
 // ready: New makes one.
 type Machine[K comparable] struct {
-	held    map[K]bool // sessions as in wake, until their segments may leave
-	next    list[K]    // what the next list is for
-	asked   list[K]    // what the list is for that was asked for
-	listing bool       // one was
-	due     bool       // watched connections are to be compared by the next list
+	held    map[K]repeat // sessions as in wake, until their segments may leave
+	next    list[K]      // what the next list is for
+	asked   list[K]      // what the list is for that was asked for
+	listing bool         // one was
+	due     bool         // watched connections are to be compared by the next list
 	resyncs resyncs[K]
 	out     []Output
 }
 
 // New makes a machine that knows nothing yet.
 func New[K comparable]() *Machine[K] {
-	m := &Machine[K]{held: make(map[K]bool)}
-	m.next.wake = make(map[K]bool)
+	m := &Machine[K]{held: make(map[K]repeat)}
+	m.next.wake = make(map[K]repeat)
 	m.resyncs = resyncs[K]{watched: make(map[K]*watch), restored: make(map[K]int)}
 	return m
 }
@@ -116,19 +129,25 @@ func (m *Machine[K]) HandlePaths(_ time.Time, c Change[K]) {
 	if c.Why.Has(roam.PathsDown) {
 		return
 	}
-	outage, wanted := m.held[c.Key]
+	acks, wanted := m.held[c.Key]
 	delete(m.held, c.Key)
 	wake := m.next.wake
 	if c.Why.Has(roam.PathsUnvalidated) {
 		wake = m.held
-		for _, l := range []map[K]bool{m.next.wake, m.asked.wake} { // of connections that nobody has woken yet
+		for _, l := range []map[K]repeat{m.next.wake, m.asked.wake} { // of connections that nobody has woken yet
 			before, is := l[c.Key]
-			outage, wanted = outage || before, wanted || is
+			acks, wanted = max(acks, before), wanted || is
 			delete(l, c.Key)
 		}
 	}
-	if wanted || c.Why.Has(other|roam.PathsReturned|roam.FlowsGathered) {
-		wake[c.Key] = wake[c.Key] || outage || c.Why.Has(roam.PathsReturned)
+	switch {
+	case c.Why.Has(roam.PathsReturned):
+		acks = every
+	case c.Why.Has(roam.PathsDied):
+		acks = max(acks, recent)
+	}
+	if wanted || c.Why.Has(other|roam.PathsReturned|roam.PathsDied|roam.FlowsGathered) {
+		wake[c.Key] = max(wake[c.Key], acks)
 	}
 	if c.Resync && c.Why.Has(roam.PathsAdded|roam.FlowsGathered|roam.FlowsRehashed) {
 		m.resyncs.watch(c)
@@ -169,8 +188,8 @@ func (m *Machine[K]) HandleConnections(now time.Time, all []Listed[K], err error
 	}
 	m.compare(now, all)
 	for _, c := range all {
-		if outage, ok := asked.wake[c.Key]; ok {
-			m.wake(c.Connection, outage)
+		if acks, ok := asked.wake[c.Key]; ok {
+			m.wake(c.Connection, acks)
 		}
 	}
 }
@@ -203,6 +222,6 @@ func (m *Machine[K]) Poll() (Output, bool) {
 		return nil, false
 	}
 	m.asked, m.listing, m.due = m.next, true, false
-	m.next = list[K]{wake: make(map[K]bool)}
+	m.next = list[K]{wake: make(map[K]repeat)}
 	return ListConnections{}, true
 }

@@ -102,6 +102,8 @@ func TestWake(t *testing.T) {
 	once, beginning, other := tcp("a", 4002), tcp("a", 4003), tcp("b", 4004)
 	once.Backoff, beginning.Backoff, other.Backoff = 1, 1, 5
 	beginning.Open = false
+	rested := tcp("a", 4005)
+	rested.Rest = time.Minute
 	for name, c := range map[string]struct {
 		why         roam.PathChange
 		told, acked int
@@ -112,13 +114,17 @@ func TestWake(t *testing.T) {
 		"gathered":                {roam.FlowsGathered, 5, 0},
 		"returned":                {roam.PathsReturned, 5, 3},
 		"returned elsewhere":      {roam.PathsReturned | roam.PathsAdded, 5, 3},
+		"moved off a dead path":   {roam.PathsAdded | roam.PathsLost | roam.PathsDied, 5, 2},
+		"a path of a rule died":   {roam.PathsDied, 5, 2},
+		"died and returned":       {roam.PathsDied | roam.PathsReturned, 5, 3},
+		"the last one died":       {roam.PathsDied | roam.PathsDown, 0, 0},
 		"no network":              {roam.PathsLost | roam.PathsDown, 0, 0},
 		"found dead":              {roam.PathsDown, 0, 0},
 		"a dead one's locators":   {roam.PathsAdded | roam.PathsDown, 0, 0},
 		"connections elsewhere":   {roam.FlowsRehashed, 0, 0},
 		"nothing that we know of": {0, 0, 0},
 	} {
-		b := newBench(t, stalled, once, beginning, other, tcp("a", 4005))
+		b := newBench(t, stalled, once, beginning, other, rested)
 		b.change("a", c.why)
 		for _, p := range b.ours {
 			if p[6] != ip6.ICMPv6 {
@@ -152,6 +158,7 @@ func TestWakeWaitsForValidation(t *testing.T) {
 		"returned":       {[]roam.PathChange{returned, roam.PathsValidated}, 3, 1},
 		"and moved":      {[]roam.PathChange{returned, held, roam.PathsValidated}, 3, 1},
 		"and moved back": {[]roam.PathChange{returned, roam.PathsAdded}, 3, 1},
+		"died":           {[]roam.PathChange{held | roam.PathsDied, roam.PathsValidated}, 3, 1},
 		"gone again":     {[]roam.PathChange{returned, roam.PathsDown}, 0, 0},
 		"never held":     {[]roam.PathChange{roam.PathsValidated}, 0, 0},
 	} {

@@ -18,10 +18,12 @@ import (
 // After an outage the peer learns what had arrived before it, too: the last
 // acknowledgements are lost, and what it would retransmit first is here. TCP takes the
 // answer to that as a sign that its time-out was a mistake, and waits another round
-// trip before it sends what is missing (F-RTO, RFC 5682).
-func (m *Machine[K]) wake(c Connection, outage bool) {
+// trip before it sends what is missing (F-RTO, RFC 5682). The same holds for connections
+// whose acknowledgements went to a path that has died: where only our direction has, their
+// peers have no other reason to end a time-out.
+func (m *Machine[K]) wake(c Connection, acks repeat) {
 	m.takeBack(c)
-	if outage && c.Open {
+	if c.Open && (acks == every || acks == recent && c.Rest < lately) {
 		m.acknowledge(c)
 	}
 }

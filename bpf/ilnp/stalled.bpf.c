@@ -45,6 +45,7 @@ struct tcp_sock {
 	__u32 snd_nxt;
 	__u32 rcv_nxt;
 	__u32 segs_in;
+	__u64 tcp_mstamp;
 } KERNEL;
 
 /* One connection. Sequence numbers are in host order. */
@@ -57,6 +58,7 @@ struct connection {
 	__u32 wanted;                  /* next byte to be received */
 	__u32 arrived;                 /* segments received so far */
 	__u32 backoff;                 /* how often the time-out has doubled */
+	__u32 rest;                    /* ms since TCP last sent or received a segment */
 };
 
 const struct connection *connection_unused __attribute__((unused));
@@ -72,7 +74,7 @@ int list_connections(struct bpf_iter__tcp *ctx)
 	struct sock_common *skc = ctx->sk_common;
 	struct connection c = {};
 	struct tcp_sock *tp;
-	__u64 prefix = 0;
+	__u64 prefix = 0, rest;
 
 	if (!skc || skc->skc_family != AF_INET6 || skc->skc_state == TCP_LISTEN)
 		return 0;
@@ -86,6 +88,8 @@ int list_connections(struct bpf_iter__tcp *ctx)
 	c.next = tp->snd_nxt;
 	c.wanted = tp->rcv_nxt;
 	c.arrived = tp->segs_in;
+	rest = bpf_ktime_get_ns() / 1000000 - tp->tcp_mstamp / 1000;
+	c.rest = rest < (1U << 31) ? rest : 1U << 31;
 	c.local_port = skc->skc_num;
 	c.remote_port = bpf_ntohs(skc->skc_dport);
 	bpf_probe_read_kernel(&c.local, sizeof(c.local), &skc->skc_v6_rcv_saddr);

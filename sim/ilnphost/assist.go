@@ -89,7 +89,7 @@ func (h *Node) listConnections() {
 		}
 		all = append(all, tcpassist.Listed[ilnp.SessionKey]{Key: key, Resyncs: h.core.RunsRoam(key), Connection: tcpassist.Connection{
 			Local: c.local, Remote: c.remote, Open: c.open, Unacked: c.unacked, Next: c.next, Wanted: c.wanted,
-			Arrived: c.arrived, Backoff: c.backoff,
+			Arrived: c.arrived, Backoff: c.backoff, Rest: h.net.Now().Sub(c.stirred),
 		}})
 	}
 	h.assist.HandleConnections(h.net.Now(), all, nil)

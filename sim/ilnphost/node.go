@@ -49,7 +49,9 @@ type Node struct {
 	plane       plane
 	assist      *assistant
 	connections []*tcpEnd
-	noLists     bool // the kernel cannot list its connections
+	noLists     bool                 // the kernel cannot list its connections
+	busy        func() time.Duration // how long the daemon takes to get to a packet; nil: no time
+	reads       time.Time            // when it gets to the last one
 	attachments []*attachment
 	began       *attachment // the first one created
 	connected   int         // attachments created or enabled so far

@@ -80,10 +80,19 @@ func observation(trigger ilnp.Trigger, ev decide.Event) ilnp.Observation {
 	}
 }
 
-// hand gives a control packet to the core.
+// hand gives a control packet to the core, once the daemon gets to it.
 func (p *plane) hand(ev decide.Event, in Packet) {
-	p.host.core.HandlePacket(p.host.net.Now(), roam.LinkID(ev.Link), in.Control)
-	p.host.Settle()
+	h := p.host
+	if h.busy == nil {
+		h.core.HandlePacket(h.net.Now(), roam.LinkID(ev.Link), in.Control)
+		h.Settle()
+		return
+	}
+	h.reads = later(h.reads, h.net.Now().Add(h.busy()))
+	h.net.After(h.reads.Sub(h.net.Now()), func() {
+		h.core.HandlePacket(h.net.Now(), roam.LinkID(ev.Link), in.Control)
+		h.Settle()
+	})
 }
 
 // miss holds a packet that needs a session, or that exceeds the allowance of a pending

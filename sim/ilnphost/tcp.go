@@ -37,6 +37,7 @@ type tcpEnd struct {
 	backoff       int
 	recover       uint32 // bytes before it may be lost
 	sent          time.Time
+	stirred       time.Time         // when a segment was last sent or received
 	timer         uint64            // the last RTO timer that was set; older ones are void
 	ahead         map[uint32]uint32 // sizes of segments received out of order
 	timed         uint32            // the byte whose acknowledgement is timed; 0: none
@@ -125,7 +126,7 @@ func (e *tcpEnd) push() {
 
 // transmit passes a segment to the data plane of its node.
 func (e *tcpEnd) transmit(s segment) {
-	s.from, s.ack = e, e.wanted
+	s.from, s.ack, e.stirred = e, e.wanted, e.host.net.Now()
 	if s.seq == 0 {
 		s.seq = e.next
 	}
@@ -208,6 +209,7 @@ func (e *tcpEnd) unreachable(seq uint32) {
 // receive handles a segment of the other end.
 func (e *tcpEnd) receive(s *segment) {
 	e.arrived++
+	e.stirred = e.host.net.Now()
 	switch {
 	case s.syn && e == e.conn.ends[1]:
 		e.open = true

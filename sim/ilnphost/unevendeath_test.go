@@ -37,7 +37,7 @@ func TestSilentDeathOfAnUnevenPath(t *testing.T) {
 		}
 		slices.Sort(gaps)
 		t.Logf("%s: median %v, worst %v, %d living directions left", name, gaps[len(gaps)/2], gaps[len(gaps)-1], left)
-		if gaps[len(gaps)/2] > 540*time.Millisecond || gaps[len(gaps)-1] > 800*time.Millisecond || left > 0 {
+		if gaps[len(gaps)/2] > 540*time.Millisecond || gaps[len(gaps)-1] > 700*time.Millisecond || left > 0 {
 			t.Errorf("%s: that is too long, or a living direction left or has losses", name)
 		}
 	}

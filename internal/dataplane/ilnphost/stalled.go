@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -18,12 +19,13 @@ import (
 // Connection is a TCP connection of a session, in this network namespace.
 type Connection struct {
 	Local, Remote netip.AddrPort
-	Open          bool   // both ends have begun, and nobody has ended it both ways
-	Unacked       uint32 // sequence number of the oldest byte that is not acknowledged
-	Next          uint32 // of the byte to be sent next
-	Wanted        uint32 // of the byte that shall arrive next
-	Arrived       uint32 // segments so far
-	Backoff       int    // how often the time-out was doubled; 0: it is not stalled
+	Open          bool          // both ends have begun, and nobody has ended it both ways
+	Unacked       uint32        // sequence number of the oldest byte that is not acknowledged
+	Next          uint32        // of the byte to be sent next
+	Wanted        uint32        // of the byte that shall arrive next
+	Arrived       uint32        // segments so far
+	Backoff       int           // how often the time-out was doubled; 0: it is not stalled
+	Rest          time.Duration // since TCP last sent or received a segment
 }
 
 // openStates are the states of TCP in which both ends have sequence numbers, as
@@ -77,6 +79,7 @@ func (p *Plane) Connections(session roam.L64) (list []Connection, err error) {
 			Remote:  netip.AddrPortFrom(netip.AddrFrom16(c.Remote.In6U.U6Addr8), c.RemotePort),
 			Open:    openStates>>c.State&1 == 1,
 			Unacked: c.Unacked, Next: c.Next, Wanted: c.Wanted, Arrived: c.Arrived, Backoff: int(c.Backoff),
+			Rest: time.Duration(c.Rest) * time.Millisecond,
 		})
 	}
 	return list, nil

@@ -37,6 +37,7 @@ type stalledConnection struct {
 	Wanted     uint32
 	Arrived    uint32
 	Backoff    uint32
+	Rest       uint32
 }
 
 // Names of all BPF objects in the ELF.

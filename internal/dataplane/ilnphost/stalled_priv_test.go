@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,7 +74,33 @@ func TestConnections(t *testing.T) {
 	if len(list) != 3 { // three ends: those of the server have one address and port
 		t.Errorf("listed: %v", list)
 	}
+	wantRest(t, conns[1])
 	if none, err := p.Connections(1); err != nil || len(none) != 0 {
 		t.Errorf("with another prefix: %v, %v", none, err)
 	}
+}
+
+// wantRest fails unless a connection rests the longer the longer nothing is sent, and not any more when
+// something is.
+func wantRest(t *testing.T, conn net.Conn) {
+	t.Helper()
+	at := netip.MustParseAddrPort(conn.LocalAddr().String())
+	rest := func() time.Duration {
+		all, err := (&Plane{}).Connections(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(all, func(c Connection) bool { return c.Local == at })
+		if i < 0 || all[i].Rest < 0 || all[i].Rest > time.Minute {
+			t.Fatalf("listed: %+v", all)
+		}
+		return all[i].Rest
+	}
+	first := rest()
+	testutil.Eventually(t, 10*time.Second, func() bool { return rest() > first+100*time.Millisecond }, "it does not rest")
+	rested := rest()
+	if _, err := conn.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, 10*time.Second, func() bool { return rest() < rested }, "it rests on")
 }

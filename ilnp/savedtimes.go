@@ -1,0 +1,44 @@
+package ilnp
+
+import "time"
+
+// A state outlives the process, and the wall clock may jump before a successor reads it, or may have
+// jumped while its author ran. So both say when the host's monotonic clock began by their own
+// wall clock, Config.Boot, and the successor moves all times by the difference. They have
+// readings of the monotonic clock then, as all that it compares them with.
+
+// rebase moves all times of a state from one beginning of the monotonic clock to another one.
+// Without one of the two they stay.
+func (st *savedState) rebase(from, to time.Time) {
+	if from.IsZero() || to.IsZero() {
+		return
+	}
+	move := func(times ...*time.Time) {
+		for _, t := range times {
+			if !t.IsZero() {
+				*t = to.Add(t.Sub(from))
+			}
+		}
+	}
+	remotes := func(list []savedRemote) {
+		for i := range list {
+			move(&list[i].Expires, &list[i].Until)
+		}
+	}
+	for i := range st.Locals {
+		move(&st.Locals[i].Expires, &st.Locals[i].Since)
+	}
+	for i := range st.Known {
+		v := &st.Known[i]
+		remotes(v.Locators)
+		move(&v.PerFlow.Until, &v.PlainUntil)
+	}
+	for i := range st.Sessions {
+		v := &st.Sessions[i]
+		remotes(v.Remotes)
+		move(&v.PerFlow.Until, &v.ToldAt, &v.NonceUntil, &v.Started, &v.LastRx, &v.LastTx, &v.LastMove)
+		for k := range v.Told {
+			move(&v.Told[k])
+		}
+	}
+}
