@@ -51,6 +51,7 @@ var allowed = map[string]string{
 	"quickstart.(*round).record":   "the recording of roam monitor",
 	"quickstart.(*trace).told":     "the daemon's opinion",
 	"shares.measure":               "waits for links before the traffic",
+	"simpson.(*pair).start":        "waits for links before the traffic",
 	"simpson.(*seen).divide":       "the border's opinion, and waits for acknowledged locators before the traffic",
 	"silent.measure":               "waits for links before the traffic",
 	"yanagida.(*seen).judge":       "the daemon's opinion",
