@@ -61,7 +61,7 @@ type bare struct {
 // border that has space for so many flows; 0: there is none.
 func newBare(b *testing.B, name string, flows int) *bare {
 	b.Helper()
-	s, err := site.New("bench"+name, false)
+	s, err := site.New("bare"+name, false)
 	b.Cleanup(func() { must(b, s.Close()) })
 	must(b, err)
 	x := &bare{Site: s}
@@ -105,7 +105,7 @@ func (x *bare) open(b *testing.B, dir string, flows int) (err error) {
 		hops[wan] = hop
 	}
 	x.table = sbr.NewTable(policy, states)
-	must(b, x.Configure(plane.Settings{}, time.Now().Add(time.Hour)))
+	must(b, x.Plane.Configure(plane.Settings{}, time.Now().Add(time.Hour)))
 	must(b, x.Install(x.table, true, hops))
 	must(b, x.AttachInside(link("lan")))
 	for _, s := range states {
@@ -140,7 +140,9 @@ func newStream(b *testing.B, name string, from, to linkEnd, s frames.Stream, sin
 }
 
 // outward is a stream of flows from the inside host to nodes outside.
-func (x *bare) outward(b *testing.B, name string, first, flows int, random bool, nonce uint32, sinks ...linkEnd) *crossing {
+func (x *bare) outward(
+	b *testing.B, name string, first, flows int, random bool, nonce uint32, sinks ...linkEnd,
+) *crossing {
 	if len(sinks) == 0 {
 		sinks = []linkEnd{{x.Provider[0], "site"}, {x.Provider[1], "site"}}
 	}
@@ -288,17 +290,21 @@ func borderFlows(b *testing.B) {
 		}
 	}()
 	empty := x.memory(b)
+	began := time.Now()
 	took := x.confirm(b, flowsMany)
+	b.Logf("made the flows in %v", time.Since(began))
 	for i := range flowsMany {
 		k := sbr.FlowKey{Inside: site.InsideNID, Outside: firstOutside + roam.NID(i)}
 		must(b, x.Announce(k, x.table, []roam.L64{x.table.Sites[0].L64, x.table.Sites[1].L64}))
 	}
+	b.Logf("announced them, after %v", time.Since(began))
 	full := x.memory(b)
 	all := map[string]*crossing{
 		"entrance": entrance.outward(b, "entrance", 0, flowsFew, true, 0, linkEnd{entrance.Router, "lan"}),
 		"few":      x.outward(b, "few", 0, flowsFew, true, 0),
 		"many":     x.outward(b, "many", 0, flowsMany, true, 0),
 	}
+	all["few"].sinks = all["many"].sinks // which are before those of few on the same links
 	rounds := map[string][]float64{}
 	for n := range frameRounds {
 		for i := range manyWays {

@@ -44,7 +44,7 @@ func borderTCP(b *testing.B) {
 func newTCPSite(b *testing.B, name string) *site.Site {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.Background()) // the daemons run until it is closed
-	s, err := site.New("benchtcp"+name, false)
+	s, err := site.New("tcp"+name, false)
 	b.Cleanup(func() { stop(); must(b, s.Close()) })
 	must(b, err)
 	if name == "border" {

@@ -142,7 +142,7 @@ func nameOf(f *ast.FuncDecl) string {
 // asking reports whether a function uses one of the names, but for those that a result, a
 // packet, an application or a router has, too.
 func asking(f *ast.FuncDecl) (yes bool) {
-	others := []string{"r", "u", "e", "update", "result", "packets", "live", "workload", "Result", "Host", "Core"}
+	others := []string{"r", "router", "u", "e", "update", "result", "packets", "live", "workload", "Result", "Host", "Core"}
 	ast.Inspect(f, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)
 		if !ok || !slices.Contains(asks, s.Sel.Name) {

@@ -73,7 +73,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 			}
 		}
 	}, "update-median")
-	add("a border that is slow at times", func(all []*seen) { all[1].added[3] = 5.5 }, "update-p99")
+	add("a border that is slow at times", func(all []*seen) { all[1].added[3], all[1].added[7] = 5.5, 5.5 }, "update-p99")
 	add("an update that did not pass", func(all []*seen) { all[2].added = all[2].added[1:] }, "updates")
 	add("a link whose loss is announced late", func(all []*seen) { all[2].lost[0] = 40.5 }, "link-lost")
 	comparatorCases(add, shift)

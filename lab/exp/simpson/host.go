@@ -196,7 +196,8 @@ func (n *pair) counted(ctx context.Context) (passed [2][2]uint64, err error) {
 func (n *pair) settle(ctx context.Context, p policy) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return topo.Wait(ctx, "both hosts divide their echoes", func() bool {
+	var last [2][2]uint64
+	err := topo.Wait(ctx, "both hosts divide their echoes", func() bool {
 		before, err := n.counted(ctx)
 		if err != nil || n.hosts[0].AppCommand(ctx, "ping", "-n", "-q", "-i", "0.01", "-c", "20", "-s", "200",
 			n.target.String()).Run() != nil {
@@ -204,13 +205,16 @@ func (n *pair) settle(ctx context.Context, p policy) error {
 		}
 		after, err := n.counted(ctx)
 		for h := range after {
-			first, second := after[h][0]-before[h][0], after[h][1]-before[h][1]
-			if err != nil || off([2]uint64{first, second}, float64(p.share)/100) > 10 {
-				return false
+			for l := range after[h] {
+				last[h][l] = after[h][l] - before[h][l]
 			}
 		}
-		return true
+		return err == nil && off(last[0], float64(p.share)/100) <= 10
 	})
+	if err != nil {
+		return fmt.Errorf("%w: packets by host and link are %v", err, last)
+	}
+	return nil
 }
 
 // narrow gives the links of the first host a rate and a queue.

@@ -132,7 +132,9 @@ func TestRates(t *testing.T) {
 
 // The rule divides all packets, by one link or by two.
 func TestRule(t *testing.T) {
-	for i, want := range map[int]string{1: "{ net1 = 100 }", 2: "{ net1 = 50, net2 = 50 }", 3: "{ net1 = 80, net2 = 20 }"} {
+	for i, want := range map[int]string{
+		1: "{ net1 = 100 }", 2: "{ net1 = 50, net2 = 50 }", 3: "{ net1 = 80, net2 = 20 }",
+	} {
 		if got := policies[i].rule(); got != "[[rule]]\npolicy = \"weighted\"\nshares = "+want+"\n" {
 			t.Errorf("%s: %s", policies[i].name, got)
 		}
