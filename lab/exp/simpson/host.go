@@ -155,20 +155,25 @@ func (n *pair) start(ctx context.Context, env *exp.Env, p policy) error {
 	return nil
 }
 
-// hostTable is the table of rules by which the router counts.
-const hostTable = "shares"
+// hostTable is the table of rules by which the router counts; echoesOf ends the names of the
+// counters of echoes.
+const hostTable, echoesOf = "shares", "echoes"
 
-// count has the router count the packets of the applications by host and link: datagrams, and
-// echoes that are longer than the probes of daemons.
+// tally is what the router has counted of the applications by host and link: datagrams, and echoes
+// that are longer than the probes of daemons.
+type tally struct{ datagrams, echoes [2][2]uint64 }
+
+// count has the router count that.
 func (n *pair) count(ctx context.Context) error {
 	var counters, rules strings.Builder
 	for _, name := range pairNames {
 		for l := range 2 {
 			at := fmt.Sprint(name, l+1)
-			fmt.Fprintf(&counters, "\tcounter %s {}\n", at)
-			for _, kind := range []string{fmt.Sprintf("icmpv6 type { echo-request, echo-reply } meta length >= %d", echoBytes),
-				fmt.Sprintf("udp sport %d", port), fmt.Sprintf("udp dport %d", port)} {
-				fmt.Fprintf(&rules, "\t\tiifname %q %s counter name %s\n", at, kind, at)
+			fmt.Fprintf(&counters, "\tcounter %s {}\n\tcounter %s%s {}\n", at, at, echoesOf)
+			fmt.Fprintf(&rules, "\t\tiifname %q icmpv6 type { echo-request, echo-reply } meta length >= %d counter name %s%s\n",
+				at, echoBytes, at, echoesOf)
+			for _, way := range []string{"sport", "dport"} {
+				fmt.Fprintf(&rules, "\t\tiifname %q udp %s %d counter name %s\n", at, way, port, at)
 			}
 		}
 	}
@@ -182,37 +187,45 @@ func (n *pair) count(ctx context.Context) error {
 }
 
 // counted returns what was counted, by host and link.
-func (n *pair) counted(ctx context.Context) (passed [2][2]uint64, err error) {
+func (n *pair) counted(ctx context.Context) (c tally, err error) {
 	all, err := n.router.Counters(ctx)
 	for h, name := range pairNames {
 		for l := range 2 {
-			passed[h][l] = uint64(all[fmt.Sprint(name, l+1)].Packets)
+			at := fmt.Sprint(name, l+1)
+			c.datagrams[h][l], c.echoes[h][l] = uint64(all[at].Packets), uint64(all[at+echoesOf].Packets)
 		}
 	}
-	return passed, err
+	return c, err
 }
 
-// settle has echoes pass until both hosts divide them, as both know all locators of the other.
+// since is what was counted after an earlier count.
+func (c tally) since(before tally) tally {
+	for h := range c.datagrams {
+		for l := range c.datagrams[h] {
+			c.datagrams[h][l] -= before.datagrams[h][l]
+			c.echoes[h][l] -= before.echoes[h][l]
+		}
+	}
+	return c
+}
+
+// settle has echoes pass until the first host divides them, as both know all locators of the other.
 func (n *pair) settle(ctx context.Context, p policy) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var last [2][2]uint64
-	err := topo.Wait(ctx, "both hosts divide their echoes", func() bool {
+	var last tally
+	err := topo.Wait(ctx, "horn divides its echoes", func() bool {
 		before, err := n.counted(ctx)
 		if err != nil || n.hosts[0].AppCommand(ctx, "ping", "-n", "-q", "-i", "0.01", "-c", "20", "-s", "200",
 			n.target.String()).Run() != nil {
 			return false
 		}
 		after, err := n.counted(ctx)
-		for h := range after {
-			for l := range after[h] {
-				last[h][l] = after[h][l] - before[h][l]
-			}
-		}
-		return err == nil && off(last[0], float64(p.share)/100) <= 10
+		last = after.since(before)
+		return err == nil && last.echoes[0] != [2]uint64{} && off(last.echoes[0], float64(p.share)/100) <= 10
 	})
 	if err != nil {
-		return fmt.Errorf("%w: packets by host and link are %v", err, last)
+		return fmt.Errorf("%w: packets by host and link are %v", err, last.echoes)
 	}
 	return nil
 }

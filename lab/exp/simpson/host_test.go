@@ -28,9 +28,12 @@ func filled(p policy, frame int, queued bool) *passage {
 	if !queued {
 		v.echoes, v.rtts, v.jitter = 100_000, []float64{0.2}, 0.01
 	}
-	for h := range v.passed {
-		first := uint64(100 * p.share)
-		v.passed[h] = [2]uint64{first, 10000 - first}
+	first := uint64(100 * p.share)
+	for h := range v.passed.datagrams {
+		v.passed.datagrams[h] = [2]uint64{first, 10000 - first}
+		if frame == frameSizes[1] && !queued {
+			v.passed.echoes[h] = [2]uint64{first, 10000 - first}
+		}
 	}
 	if queued && p.share < 100 {
 		v.misorderedPct = map[string]float64{"50_50": 27, "80_20": 66}[p.name]
@@ -52,7 +55,10 @@ func TestEachClaimOfHostSeesRed(t *testing.T) {
 		}})
 	}
 	shift := func(cell, host int, n uint64) func([]*passage) {
-		return func(all []*passage) { all[cell].passed[host][0] -= n; all[cell].passed[host][1] += n }
+		return func(all []*passage) {
+			links := &all[cell].passed.datagrams[host]
+			links[0], links[1] = links[0]-n, links[1]+n
+		}
 	}
 	add("nothing", func([]*passage) {})
 	for claim, cell := range map[string]int{"share-100-0": none, "share-50-50": halves, "share-80-20": fifths} {
@@ -60,8 +66,10 @@ func TestEachClaimOfHostSeesRed(t *testing.T) {
 		add(claim+", horn", shift(cell, 0, 120), claim)
 		add(claim+", reed with long frames", shift(cell+1, 1, 120), claim)
 	}
-	add("few packets", func(all []*passage) { all[none].passed[1] = [2]uint64{999, 0} }, "counted")
+	add("few packets", func(all []*passage) { all[none].passed.datagrams[1] = [2]uint64{999, 0} }, "counted")
 	add("plain IPv6 by the other link", shift(ipv6, 0, 5000))
+	add("requests", func(all []*passage) { all[fifths+1].passed.echoes[0] = [2]uint64{7890, 2110} }, "share-requests")
+	add("replies", func(all []*passage) { all[fifths+1].passed.echoes[1] = [2]uint64{7890, 2110} }, "share-replies")
 	add("an echo in 10,000 lost", func(all []*passage) { all[none].echoesLost = 60 })
 	add("more echoes lost", func(all []*passage) { all[halves].echoesLost = 61 }, "echoes")
 	add("datagrams lost", func(all []*passage) { all[fifths].datagramsLost = 241 }, "datagrams")

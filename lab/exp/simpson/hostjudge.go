@@ -14,6 +14,7 @@ func judgeHost(r *result.Result, all []*passage) {
 	least, sent := math.Inf(1), math.Inf(1)
 	var echoes, echoesLost, datagrams, datagramsLost int
 	var behind, longer, jitter, one float64
+	var answers [2]float64
 	shares, misordered := map[string]float64{}, map[string]float64{}
 	for _, v := range all {
 		sent = min(sent, v.sentPct)
@@ -28,9 +29,12 @@ func judgeHost(r *result.Result, all []*passage) {
 		if v.plain {
 			continue
 		}
-		for _, links := range v.passed {
+		for h, links := range v.passed.datagrams {
 			least = min(least, float64(links[0]+links[1]))
 			shares[v.name] = max(shares[v.name], off(links, float64(v.share)/100))
+			if e := v.passed.echoes[h]; e != [2]uint64{} {
+				answers[h] = max(answers[h], off(e, float64(v.share)/100))
+			}
 		}
 		echoes, echoesLost = echoes+v.echoes, echoesLost+v.echoesLost
 		datagrams, datagramsLost = datagrams+v.datagrams, datagramsLost+v.datagramsLost
@@ -42,6 +46,8 @@ func judgeHost(r *result.Result, all []*passage) {
 	for name, points := range shares {
 		r.Set("share_"+name+"_error_points", points)
 	}
+	r.Set("share_requests_error_points", answers[0])
+	r.Set("share_replies_error_points", answers[1])
 	r.Set("least_packets", least)
 	r.Set("least_sent_pct", sent)
 	r.Set("echoes_lost_pct", percent(echoesLost, echoes))
@@ -68,7 +74,7 @@ func plainOf(all []*passage, v *passage) *passage {
 // drawHost lists all cells, and draws round-trip times and displacements.
 func drawHost(r *result.Result, all []*passage) {
 	r.Tables = append(r.Tables, figure.Table("Cells",
-		"The share is that of the first link in the packets of either host. With a queue the links of horn have a rate.",
+		"The share is that of the first link in the datagrams of either host. With a queue the links of horn have a rate.",
 		all,
 		figure.Col("policy", func(v *passage) string { return v.title() }),
 		figure.Col("frame, B", func(v *passage) string { return fmt.Sprint(v.Frame) }),
@@ -76,7 +82,10 @@ func drawHost(r *result.Result, all []*passage) {
 		figure.Col("queue", func(v *passage) string { return map[bool]string{true: "yes", false: "no"}[v.Queued] }),
 		figure.Col("sent, %", func(v *passage) string { return fmt.Sprintf("%.1f", v.sentPct) }),
 		figure.Col("share horn, reed, %", func(v *passage) string {
-			return fmt.Sprintf("%.1f, %.1f", part(v.passed[0]), part(v.passed[1]))
+			return fmt.Sprintf("%.1f, %.1f", part(v.passed.datagrams[0]), part(v.passed.datagrams[1]))
+		}),
+		figure.Col("of requests, replies, %", func(v *passage) string {
+			return fmt.Sprintf("%.1f, %.1f", part(v.passed.echoes[0]), part(v.passed.echoes[1]))
 		}),
 		figure.Col("goodput, Mb/s", func(v *passage) string { return fmt.Sprintf("%.2f", v.goodput) }),
 		figure.Col("datagrams lost", func(v *passage) string { return fmt.Sprint(v.datagramsLost) }),

@@ -27,7 +27,7 @@ type passage struct {
 	policy
 	Frame, Rate   int
 	Queued        bool // by links of a rate that bursts exceed
-	passed        [2][2]uint64
+	passed        tally
 	echoes        int
 	echoesLost    int
 	rtts          []float64 // in ms
@@ -94,11 +94,7 @@ func (v *passage) exchange(ctx context.Context, env *exp.Env, n *pair) error {
 	}
 	v.read(there, back, start, length)
 	after, err := n.counted(ctx)
-	for h := range after {
-		for l := range after[h] {
-			v.passed[h][l] = after[h][l] - before[h][l]
-		}
-	}
+	v.passed = after.since(before)
 	return err
 }
 
