@@ -89,7 +89,7 @@ func TestBorderTCPUnequal(t *testing.T) {
 	for i := range 3 {
 		mbps, link, part := bulk(t, s, 5310+i, 1)
 		t.Logf("link %d with %.4f of the bytes: %.2f Mb/s, alone %.2f", link, part, mbps, paths[link])
-		if part < 0.99 || mbps < 0.97*paths[link] {
+		if part < 0.95 || mbps < 0.97*paths[link] { // iperf3 has a connection for control, too
 			t.Errorf("connection %d: %.2f Mb/s, %.3f of it by link %d; alone that gives %.2f", i, mbps, part, link, paths[link])
 		}
 	}
