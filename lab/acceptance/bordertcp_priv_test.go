@@ -3,6 +3,7 @@ package acceptance
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,7 +112,7 @@ func TestBorderTCPEqual(t *testing.T) {
 }
 
 // drainEnds drains a link by command and restarts the daemon: the link is in use again.
-func drainEnds(t *testing.T, s *site.Site, stop func()) {
+func drainEnds(t *testing.T, s *site.Site) {
 	known := func(locators int) (r site.BorderReport) {
 		t.Helper()
 		testutil.Eventually(t, patience, func() bool {
@@ -127,7 +128,9 @@ func drainEnds(t *testing.T, s *site.Site, stop func()) {
 	if r := known(1); r.Sites[0].State != "drained" {
 		t.Errorf("drained, and shown as %+v", r.Sites[0])
 	}
-	stop()
+	if err := s.Border.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Border.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
