@@ -68,7 +68,6 @@ func BenchmarkBorder(b *testing.B) {
 		})
 	}
 	b.Run("inward", borderInward)
-	b.Run("flows", borderFlows)
 	b.Run("tcp", borderTCP)
 }
 
