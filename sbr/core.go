@@ -20,9 +20,6 @@ const (
 	pace = 100 * time.Microsecond
 )
 
-// MaxFlows bounds the flows that a core knows. Others keep to the preferred locator.
-const MaxFlows = 65536
-
 type timer uint8
 
 const announce timer = iota
@@ -55,15 +52,17 @@ type Core struct {
 	table    Table
 	coalesce time.Duration
 	port     uint16 // of control messages in UDP; 0: none
+	maxFlows int
 	flows    map[FlowKey]*flow
 	agenda   sched.Agenda[*flow, timer]
 	out      []Output
 }
 
 // New makes a core without policy. coalesce is how long changes of links are collected, port
-// that of control messages in UDP, 0 for none.
-func New(coalesce time.Duration, port uint16) *Core {
-	return &Core{coalesce: coalesce, port: port, flows: make(map[FlowKey]*flow), table: NewTable(Policy{}, nil)}
+// that of control messages in UDP, 0 for none. The core knows at most maxFlows flows; others
+// keep to the preferred locator.
+func New(coalesce time.Duration, port uint16, maxFlows int) *Core {
+	return &Core{coalesce: coalesce, port: port, maxFlows: maxFlows, flows: make(map[FlowKey]*flow), table: NewTable(Policy{}, nil)}
 }
 
 // Table returns what the data plane needs now.
@@ -117,7 +116,7 @@ func compareKeys(a, b FlowKey) int {
 func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 	f := c.flows[seen.FlowKey]
 	switch {
-	case f == nil && len(c.flows) >= MaxFlows:
+	case f == nil && len(c.flows) >= c.maxFlows:
 		return
 	case f == nil:
 		f = &flow{FlowSeen: seen, announced: announced, confirmed: len(announced) > 0}

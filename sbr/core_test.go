@@ -14,6 +14,7 @@ import (
 const (
 	coalesce = 20 * time.Millisecond
 	port     = 6740
+	maxFlows = 65536
 )
 
 var (
@@ -46,7 +47,7 @@ type border struct {
 }
 
 func newBorder(t *testing.T) *border {
-	b := &border{Core: New(coalesce, port), T: t, now: origin}
+	b := &border{Core: New(coalesce, port, maxFlows), T: t, now: origin}
 	b.HandlePolicy(b.now, testPolicy(20, 80))
 	b.HandleSites(b.now, bothUp)
 	b.drain()
@@ -344,11 +345,11 @@ func TestNewNonces(t *testing.T) {
 func TestManyFlows(t *testing.T) {
 	b := newBorder(t)
 	one := seenFlow
-	for i := range roam.NID(MaxFlows + 1) {
+	for i := range roam.NID(maxFlows + 1) {
 		one.Outside = outsideNID + i
 		b.HandleFlow(b.now, one, []roam.L64{siteA, siteB})
 	}
-	if n := len(b.Flows()); n != MaxFlows || b.Knows(one.FlowKey) {
+	if n := len(b.Flows()); n != maxFlows || b.Knows(one.FlowKey) {
 		t.Errorf("%d flows", n)
 	}
 	b.HandleIdle(key)

@@ -5,20 +5,26 @@
  */
 #include "../lib/addr.h"
 
-#define HEAD 78 /* bytes written: Ethernet, IPv6, UDP, 16 of payload */
+#define HEAD 78     /* bytes written: Ethernet, IPv6, UDP, 16 of payload */
+#define NONCE_LEN 8 /* of destination options with a nonce of 4 bytes, behind the IPv6 header */
 #define NEXT_AT 20
-#define NID_AT 36  /* the last two bytes of the source */
-#define PORT_AT 56 /* the destination's */
-#define WORD_AT 62 /* two bytes of payload that keep the checksum */
+#define SOURCE_AT 34      /* the last four bytes of the source */
+#define DESTINATION_AT 50 /* of the destination */
+#define PORT_AT 56        /* the destination's, without a nonce */
+#define WORD_AT 62        /* two bytes of payload that keep the checksum, without a nonce */
 #define PASS_ON (-1)
 #define SHOT 2
 
 /* What is sent, and how much was. */
 struct generator {
 	__u32 ifindex;
-	__u32 flows; /* so many sources follow each other */
+	__u32 flows;  /* so many sources or destinations there are */
+	__u32 to;     /* the flows differ by their destination */
+	__u32 random; /* a flow is drawn for each frame; else they follow each other */
+	__u32 nonce;  /* the head has one */
+	__u32 pad;
 	__u64 sent;
-	__u8 head[80];
+	__u8 head[88];
 };
 
 struct {
@@ -46,25 +52,54 @@ struct {
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* Sends a frame of the next flow. Its number is added to the source; a word of the payload
- * takes it back, so that the UDP checksum stays right.
+static __always_inline void add_to(__u8 *at, __u32 flow)
+{
+	*(__be32 *)at = bpf_htonl(bpf_ntohl(*(__be32 *)at) + flow);
+}
+
+/* Writes the head of a frame. The number of the flow is added to an address; a word of the
+ * payload takes it back, so that the UDP checksum stays right. A number of 32 bits and the sum
+ * of its halves are the same in one's-complement arithmetic.
  */
+static __always_inline int write_frame(struct xdp_md *ctx, const struct generator *g, __u32 flow, __u32 nonce)
+{
+	__u8 *data = (void *)(long)ctx->data;
+	__u32 word = (flow & 0xffff) + (flow >> 16);
+
+	if (data + HEAD + nonce > (__u8 *)(long)ctx->data_end)
+		return -1;
+	__builtin_memcpy(data, g->head, HEAD + nonce);
+	if (g->to)
+		add_to(data + DESTINATION_AT, flow);
+	else
+		add_to(data + SOURCE_AT, flow);
+	*(__be16 *)(data + WORD_AT + nonce) = bpf_htons(0xffff - (word & 0xffff) - (word >> 16));
+	return 0;
+}
+
+/* Sends a frame of the next flow, or of any one. */
 SEC("xdp")
 int frames_generate(struct xdp_md *ctx)
 {
-	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct generator *g;
-	__u32 zero = 0, flow;
+	__u32 zero = 0, flow = 0;
 
 	g = bpf_map_lookup_elem(&generators, &zero);
-	if (!g || data + HEAD > end)
+	if (!g)
 		return XDP_ABORTED;
-	flow = g->flows > 1 ? g->sent % g->flows : 0;
-	__builtin_memcpy(data, g->head, HEAD);
-	*(__be16 *)(data + NID_AT) = bpf_htons(bpf_ntohs(*(__be16 *)(data + NID_AT)) + flow);
-	*(__be16 *)(data + WORD_AT) = bpf_htons(0xffff - flow);
+	if (g->flows > 1)
+		flow = (g->random ? bpf_get_prandom_u32() : g->sent) % g->flows;
+	if (g->nonce ? write_frame(ctx, g, flow, NONCE_LEN) : write_frame(ctx, g, flow, 0))
+		return XDP_ABORTED;
 	g->sent++;
 	return bpf_redirect(g->ifindex, 0);
+}
+
+/* Does a datagram to that port begin behind so many bytes of destination options? */
+static __always_inline int is_frame(const __u8 *data, const __u8 *end, __be16 port, __u32 nonce)
+{
+	return data + HEAD + nonce <= end && data[NEXT_AT] == (nonce ? IPPROTO_DSTOPTS : IPPROTO_UDP) &&
+	       *(const __be16 *)(data + PORT_AT + nonce) == port;
 }
 
 /* Drops the datagrams of the generator. Everything else passes: a sink of neighbour discovery
@@ -78,8 +113,8 @@ int frames_count(struct __sk_buff *skb)
 	__u32 zero = 0;
 
 	s = bpf_map_lookup_elem(&sinks, &zero);
-	if (!s || skb->protocol != bpf_htons(0x86dd) || data + HEAD > end || data[NEXT_AT] != IPPROTO_UDP ||
-	    *(__be16 *)(data + PORT_AT) != s->port)
+	if (!s || skb->protocol != bpf_htons(0x86dd) ||
+	    (!is_frame(data, end, s->port, 0) && !is_frame(data, end, s->port, NONCE_LEN)))
 		return PASS_ON;
 	s->received++;
 	return SHOT;

@@ -22,6 +22,7 @@ type Border struct {
 	TCP         Division
 	Announce    time.Duration // how long changes of links are collected
 	IdleTimeout time.Duration // after which a flow without packets is forgotten
+	MaxFlows    int           // that there is space for at a time
 	UDPPort     uint16        // of the hosts' control messages in UDP; 0: none
 }
 
@@ -58,6 +59,9 @@ var (
 // The bounds of border.announce.
 const minAnnounce, maxAnnounce = time.Millisecond, 5 * time.Second
 
+// The bounds of border.max_flows.
+const minFlows, maxFlows = 1024, 1 << 20
+
 // IsInside reports whether a link of that name leads to the inside of the site.
 func (b Border) IsInside(link string) bool { return matches(b.Inside, link) }
 
@@ -89,6 +93,7 @@ func (c *checker) border(r *raw) Border {
 		TCP:         Division(c.word("border.tcp", r.Border.TCP, divisionWords)),
 		Announce:    c.duration("border.announce", r.Border.Announce, minAnnounce, maxAnnounce),
 		IdleTimeout: c.duration("border.idle_timeout", r.Border.IdleTimeout, minIdle, maxIdle),
+		MaxFlows:    c.number("border.max_flows", r.Border.MaxFlows, minFlows, maxFlows),
 		UDPPort:     c.port("border.udp_port", r.Border.UDPPort),
 	}
 	for _, name := range r.Border.Drained {

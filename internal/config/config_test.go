@@ -103,7 +103,7 @@ func TestParseFull(t *testing.T) {
 			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000, ShowConnections: false,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
-		Border:  Border{Announce: 20 * time.Millisecond, IdleTimeout: 10 * time.Minute, UDPPort: 6740},
+		Border:  Border{Announce: 20 * time.Millisecond, IdleTimeout: 10 * time.Minute, MaxFlows: 65536, UDPPort: 6740},
 		Roles:   []string{RoleHost},
 	}
 	opts := cmp.Options{
@@ -152,6 +152,7 @@ func TestFaults(t *testing.T) {
 		{"cgroup", "[literals]\ncgroup = \"x\"", "literals.cgroup"},
 		{"nonce", "[ilnp]\nnonce_length = 8", "8 is not allowed; allowed: 4 or 12"},
 		{"sessions", "[ilnp]\nmax_sessions = 255", "256 to 1048576"},
+		{"flows", "[border]\nmax_flows = 1000", "1024 to 1048576"},
 		{"duration", "[ilnp]\nidle_timeout = \"1s\"", "from 10s to 168h"},
 		{"port", "[ilnp]\nudp_port = 65536", "a port from 1 to 65535, or 0 for never"},
 		{"duration unit", "[ilnp]\nfallback_lifetime = \"10\"", "ilnp.fallback_lifetime"},

@@ -259,7 +259,7 @@ func (b *borderLook) lookBehind(l roam.L64) {
 
 // lookFlows looks at the space for flows.
 func (b *borderLook) lookFlows() {
-	const do = "shorten border.idle_timeout and restart roamd, if many flows are idle (`roam border flows`)"
+	const do = "raise border.max_flows, or shorten border.idle_timeout if many flows are idle (`roam border flows`), and restart roamd"
 	n, most := len(b.r.Flows), b.r.MaxFlows
 	if most > 0 && n*100 >= most*fullFlows {
 		b.warn(do, "the table of flows is nearly full, with %d of %d: further flows keep to the preferred locator, and end "+

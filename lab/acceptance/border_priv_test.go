@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/lab/linkem"
 	"roam/lab/node"
 	"roam/lab/site"
 	"roam/lab/topo"
@@ -24,10 +25,16 @@ import (
 // configuration of the hosts.
 func newSite(t *testing.T, policy, more string) *site.Site {
 	t.Helper()
+	return newSiteOver(t, policy, more, [2]linkem.Params{})
+}
+
+// newSiteOver is newSite with emulated links to the providers.
+func newSiteOver(t *testing.T, policy, more string, wires [2]linkem.Params) *site.Site {
+	t.Helper()
 	needs(t, "ping", "ip")
 	// The daemons run until what they say is logged.
 	ctx, stop := context.WithCancel(context.Background())
-	s, err := site.New("site", false)
+	s, err := site.NewOver("site", false, wires)
 	t.Cleanup(func() {
 		defer stop()
 		if t.Failed() {
@@ -219,6 +226,7 @@ func TestBorder(t *testing.T) {
 			t.Errorf("%d of %d datagrams lost", lost, sent)
 		}
 	})
+	t.Run("a restart ends a command's drain", func(t *testing.T) { drainEnds(t, s) })
 	t.Run("a provider's link goes", func(t *testing.T) {
 		if err := s.Router.SetDown("wan0"); err != nil {
 			t.Fatal(err)

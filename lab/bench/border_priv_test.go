@@ -67,6 +67,8 @@ func BenchmarkBorder(b *testing.B) {
 			}
 		})
 	}
+	b.Run("inward", borderInward)
+	b.Run("tcp", borderTCP)
 }
 
 // crossing is a site whose border forwards in one of the ways.

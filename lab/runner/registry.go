@@ -31,7 +31,7 @@ func experiments() []exp.Experiment {
 		video.Experiments,
 		[]exp.Experiment{phoomikiattisak.Experiment, beyond.Experiment, instants.Experiment,
 			hostile.Experiment, flood.Experiment, silent.Experiment, falsealarm.Experiment,
-			bothmove.Experiment, simpson.Experiment, shares.Experiment},
+			bothmove.Experiment, simpson.Host, simpson.Experiment, shares.Experiment},
 		paths.Experiments,
 	)
 }

@@ -47,6 +47,12 @@ var (
 	Comparators = []Comparator{Forwarding, NPTv6, PrefixNAT}
 )
 
+// Outside is the address by which a host is known beyond its border, if packets use that
+// provider.
+func (c Comparator) Outside(host netip.Addr, provider netip.Prefix) netip.Addr {
+	return c.outside(host, provider)
+}
+
 // natTable is the table of rules of PrefixNAT.
 const natTable = "site"
 

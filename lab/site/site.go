@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/lab/linkem"
 	"roam/lab/node"
 	"roam/lab/topo"
 )
@@ -50,12 +51,20 @@ type Site struct {
 	Provider                [2]*topo.Host
 	Inside, Border, Outside *node.Node // after Roam
 	FarBorder               *node.Node // likewise, or nil
+
+	wires [2]linkem.Params // to the providers
 }
 
 // New builds the topology. twoSites puts a border with two links of its own between the core
 // and the outside host. Close removes it, also after an error.
 func New(name string, twoSites bool) (s *Site, err error) {
-	s = &Site{}
+	return NewOver(name, twoSites, [2]linkem.Params{})
+}
+
+// NewOver is New with emulated links between the border and its providers, but those whose
+// parameters are zero.
+func NewOver(name string, twoSites bool, wires [2]linkem.Params) (s *Site, err error) {
+	s = &Site{wires: wires}
 	if s.Lab, err = topo.New(name); err != nil {
 		return s, err
 	}
@@ -84,7 +93,7 @@ func New(name string, twoSites bool) (s *Site, err error) {
 func (s *Site) join() error {
 	err := s.Lab.Veth(s.InsideHost, "net1", s.Router, "lan")
 	for i, p := range s.Provider {
-		err = errors.Join(err, s.Lab.Veth(s.Router, fmt.Sprint("wan", i), p, "site"),
+		err = errors.Join(err, s.wire(fmt.Sprint("wan", i), p, s.wires[i]),
 			s.Lab.Veth(p, "core", s.Core, fmt.Sprint("provider", i)))
 	}
 	routers := []*topo.Host{s.Router, s.Core, s.Provider[0], s.Provider[1]}
@@ -98,6 +107,15 @@ func (s *Site) join() error {
 	for _, h := range routers {
 		err = errors.Join(err, h.Forward())
 	}
+	return err
+}
+
+// wire joins the border and a provider.
+func (s *Site) wire(ifname string, provider *topo.Host, p linkem.Params) error {
+	if p == (linkem.Params{}) {
+		return s.Lab.Veth(s.Router, ifname, provider, "site")
+	}
+	_, err := s.Lab.Link(s.Router, ifname, provider, "site", p)
 	return err
 }
 
@@ -197,26 +215,35 @@ func Section(which int, policy, more string) string {
 		Providers[which][0].Addr(), Providers[which][1].Addr(), policy, more)
 }
 
-// hosts is the hosts file of both ends: each knows the other by a locator that is seen from
-// outside of the other's site.
-func (s *Site) hosts() string {
+// hosts writes the configuration of Roam on the two hosts, in the mode duality with further
+// lines. The outside one knows the inside one by a locator of that prefix, and the inside one
+// knows it by a locator that is seen from outside of the far site.
+func (s *Site) hosts(bin node.Binaries, inside netip.Prefix, more string) (err error) {
 	far := External
 	if s.FarRouter != nil {
 		far = Providers[1][0]
 	}
-	return fmt.Sprintf("nid=%s l64=%s,10 inside\nnid=%s l64=%s,10 outside\n",
-		InsideNID, Providers[0][0], OutsideNID, far)
+	known := fmt.Sprintf("nid=%s l64=%s,10 inside\nnid=%s l64=%s,10 outside\n", InsideNID, inside, OutsideNID, far)
+	o := node.Options{NID: InsideNID, Mode: "duality", Hosts: known, More: more}
+	if s.Inside, err = node.New(s.InsideHost, bin, o); err != nil {
+		return err
+	}
+	o.NID = OutsideNID
+	s.Outside, err = node.New(s.Far, bin, o)
+	return err
+}
+
+// HostsAlone writes the configuration of Roam on the two hosts, and of none between them. They
+// know each other by the locators that they have, which their routers have to forward: see
+// Compare and Forwarding.
+func (s *Site) HostsAlone(bin node.Binaries, more string) error {
+	return s.hosts(bin, Internals[0], more)
 }
 
 // Roam writes the configuration of Roam on the two hosts, in the mode duality with further
 // lines, and of the borders.
 func (s *Site) Roam(bin node.Binaries, more string, sections ...string) (err error) {
-	o := node.Options{NID: InsideNID, Mode: "duality", Hosts: s.hosts(), More: more}
-	if s.Inside, err = node.New(s.InsideHost, bin, o); err != nil {
-		return err
-	}
-	o.NID = OutsideNID
-	if s.Outside, err = node.New(s.Far, bin, o); err != nil {
+	if err := s.hosts(bin, Providers[0][0], more); err != nil {
 		return err
 	}
 	if s.Border, err = node.New(s.Router, bin, node.Options{NID: 1}); err != nil {
@@ -231,11 +258,13 @@ func (s *Site) Roam(bin node.Binaries, more string, sections ...string) (err err
 }
 
 // borders are the nodes that are borders, the near one first.
-func (s *Site) borders() []*node.Node {
-	if s.FarBorder != nil {
-		return []*node.Node{s.Border, s.FarBorder}
+func (s *Site) borders() (list []*node.Node) {
+	for _, b := range []*node.Node{s.Border, s.FarBorder} {
+		if b != nil {
+			list = append(list, b)
+		}
 	}
-	return []*node.Node{s.Border}
+	return list
 }
 
 // Configure replaces the section [border] of each border's configuration.

@@ -26,6 +26,7 @@ const (
 	loopback = 1
 
 	encapPort = 6740
+	maxFlows  = 65536
 
 	insideNID  roam.NID = 0x0002_0003_0004_0005
 	outsideNID roam.NID = 0x1002_1003_1004_1005
@@ -55,7 +56,7 @@ type rig struct {
 func newRig(t *testing.T, checksumFlags ...uint64) *rig {
 	t.Helper()
 	testutil.NeedRoot(t)
-	spec, err := spec(encapPort)
+	spec, err := spec(encapPort, maxFlows)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (n *network) device(name string) *net.Interface {
 // open opens the plane, as a process does that starts, with the tables of the test's policy.
 func (n *network) open(classic bool) {
 	n.Helper()
-	p, err := Open(dataplane.Options{Dir: n.dir + "/pins", Classic: hostnet.Classic{}, NoTCX: classic}, encapPort)
+	p, err := Open(dataplane.Options{Dir: n.dir + "/pins", Classic: hostnet.Classic{}, NoTCX: classic}, encapPort, maxFlows)
 	n.must(err)
 	n.Plane = p
 	n.Cleanup(func() { p.Close() })

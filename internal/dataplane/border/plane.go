@@ -58,19 +58,22 @@ type Plane struct {
 
 // Open loads the programs and opens their maps, those that an earlier process pinned where
 // they fit. Options.Name is set here; port is that of control messages in UDP, 0 for none.
-// Close is called also if it fails.
-func Open(opts dataplane.Options, port uint16) (p *Plane, err error) {
+// There is space for maxFlows flows. Close is called also if it fails.
+func Open(opts dataplane.Options, port uint16, maxFlows int) (p *Plane, err error) {
 	p, opts.Name = &Plane{}, Name
-	read := func() (*ebpf.CollectionSpec, error) { return spec(port) }
+	read := func() (*ebpf.CollectionSpec, error) { return spec(port, maxFlows) }
 	p.Set, err = dataplane.OpenSet(opts, read, uint32(bpfAbiNumberABI), &p.objs)
 	return p, err
 }
 
 // spec returns maps and programs with their constants.
-func spec(port uint16) (*ebpf.CollectionSpec, error) {
+func spec(port uint16, maxFlows int) (*ebpf.CollectionSpec, error) {
 	spec, err := loadBpf()
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range []string{bpfMapFlows, bpfMapAnnounced} {
+		spec.Maps[name].MaxEntries = uint32(maxFlows)
 	}
 	return spec, errors.Join(spec.Variables["csum_flags"].Set(dataplane.ChecksumFlags()),
 		spec.Variables["encap_port"].Set(port<<8|port>>8)) // the bytes as on the wire

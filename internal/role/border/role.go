@@ -70,7 +70,7 @@ func (r *Role) Start(ctx context.Context) error {
 		return err
 	}
 	opts := dataplane.Options{Dir: r.Config.Pins(), Classic: hostnet.Classic{}}
-	if r.plane, err = plane.Open(opts, r.Config.Border.UDPPort); err != nil {
+	if r.plane, err = plane.Open(opts, r.Config.Border.UDPPort, r.Config.Border.MaxFlows); err != nil {
 		return control.Errorf(control.CodeUnsupported, "%w", err).
 			WithHint("a border needs a kernel with BTF (CONFIG_DEBUG_INFO_BTF) that is not locked down")
 	}
@@ -88,7 +88,7 @@ func (r *Role) Start(ctx context.Context) error {
 		return err
 	}
 	now := r.loop.Now()
-	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort)
+	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort, r.Config.Border.MaxFlows)
 	machine := loop.Drive(r.core, r.execute)
 	r.loop.Add(&loop.Part{
 		Machines: []loop.Machine{machine, &upkeep{role: r, due: now, swept: now}},

@@ -76,7 +76,7 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 	table := r.core.Table()
 	out = control.BorderReport{
 		Policy: string(r.core.Policy().AppendTo(nil)), Inside: []string{}, Sites: []control.BorderSite{},
-		Flows: []control.BorderFlow{}, Refused: []control.BorderRefusals{}, MaxFlows: sbr.MaxFlows,
+		Flows: []control.BorderFlow{}, Refused: []control.BorderRefusals{}, MaxFlows: r.Config.Border.MaxFlows,
 	}
 	for _, u := range r.links {
 		if r.kindOf(u) == inside {

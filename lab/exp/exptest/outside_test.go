@@ -51,6 +51,7 @@ var allowed = map[string]string{
 	"quickstart.(*round).record":   "the recording of roam monitor",
 	"quickstart.(*trace).told":     "the daemon's opinion",
 	"shares.measure":               "waits for links before the traffic",
+	"simpson.(*pair).start":        "waits for links before the traffic",
 	"simpson.(*seen).divide":       "the border's opinion, and waits for acknowledged locators before the traffic",
 	"silent.measure":               "waits for links before the traffic",
 	"yanagida.(*seen).judge":       "the daemon's opinion",
@@ -141,7 +142,7 @@ func nameOf(f *ast.FuncDecl) string {
 // asking reports whether a function uses one of the names, but for those that a result, a
 // packet, an application or a router has, too.
 func asking(f *ast.FuncDecl) (yes bool) {
-	others := []string{"r", "u", "e", "update", "result", "packets", "live", "workload", "Result", "Host", "Core"}
+	others := []string{"r", "router", "u", "e", "update", "result", "packets", "live", "workload", "Result", "Host", "Core"}
 	ast.Inspect(f, func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)
 		if !ok || !slices.Contains(asks, s.Sel.Name) {

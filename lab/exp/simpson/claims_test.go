@@ -3,10 +3,13 @@ package simpson
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"roam/lab/exp/exptest"
+	"roam/lab/packets"
 	"roam/lab/result"
 	"roam/lab/site"
 )
@@ -14,7 +17,8 @@ import (
 // records are those of a run within all bounds: the cells, then the comparators.
 func records() (all, others []*seen) {
 	for _, c := range cells {
-		v := &seen{cell: c, echoes: 100_000, datagrams: 20_000, rtts: []float64{0.2}, routes: [2]string{"a\nb", "a\nb"}}
+		v := &seen{cell: c, echoes: 100_000, datagrams: 20_000, rtts: []float64{0.2}, routes: [2]string{"a\nb", "a\nb"},
+			added: []float64{0.1, 0.2, 0.2, 0.3, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2}, lost: []float64{22}}
 		for b := range v.sent {
 			first := uint64(10000*c.share + 0.5)
 			v.sent[b].Link = [2]uint64{first, 10000 - first}
@@ -64,6 +68,16 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("a route that appeared", func(all []*seen) { all[2].routes[1] = "a\nb\nc" }, "routes")
 	add("a route that changed", func(all []*seen) { all[0].routes[1] = "a\nc" }, "routes")
 	add("an internal locator outside", func(all []*seen) { all[0].internal = 1 }, "leaks")
+	add("a border that is slow", func(all []*seen) {
+		for _, v := range all[:3] {
+			for i := range v.added {
+				v.added[i] = 1.1
+			}
+		}
+	}, "update-median")
+	add("a border that is slow at times", func(all []*seen) { all[1].added[3], all[1].added[7] = 5.5, 5.5 }, "update-p99")
+	add("an update that did not pass", func(all []*seen) { all[2].added = all[2].added[1:] }, "updates")
+	add("a link whose loss is announced late", func(all []*seen) { all[2].lost[0] = 40.5 }, "link-lost")
 	comparatorCases(add, shift)
 	exptest.Claims(t, Experiment, nil, cases...)
 }
@@ -139,5 +153,27 @@ func TestEchoes(t *testing.T) {
 	}
 	if _, _, _, err := echoes("unknown host"); err == nil {
 		t.Error("no summary is no error")
+	}
+}
+
+// What leaves belongs to the first update before it that has none yet.
+func TestAdded(t *testing.T) {
+	at := func(ms ...int) (list []update) {
+		for _, m := range ms {
+			list = append(list, update{Packet: packets.Packet{At: exptest.At(time.Duration(m) * time.Millisecond)}})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		in, out []update
+		want    []float64
+	}{
+		"one by one":            {at(0, 10), at(1, 12), []float64{1, 2}},
+		"the border's own":      {at(10), at(1, 12), []float64{2}},
+		"one that did not pass": {at(0, 10), at(3), []float64{3}},
+	} {
+		if got := added(c.in, c.out); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }

@@ -2,8 +2,10 @@
 // two providers, after B. Simpson's dissertation, chapter 5.
 //
 // It implements the shares, the losses, the audits of routing tables and of internal
-// locators, and the same traffic across borders without Roam. It omits rates, frame sizes and
-// reordering. It is driven by lab/runner; it uses only Roam's command line, as a user would.
+// locators, the delays of Locator Updates, and the same traffic across borders without Roam.
+// It omits rates, frame sizes and reordering, which the experiment simpson-host has: a host that
+// divides its packets itself, after chapter 4. It is driven by lab/runner; it uses only Roam's
+// command line, as a user would.
 package simpson
 
 import (
@@ -57,6 +59,8 @@ type seen struct {
 	datagrams     int       // both ways
 	datagramsLost int
 	routes        [2]string // before and after
+	added         []float64 // by the near border to each Locator Update from inside, in ms
+	lost          []float64 // from the loss of a link to the border's update, in ms
 	internal      int       // bytes of captured packets with internal locators
 }
 
@@ -104,7 +108,7 @@ func measure(ctx context.Context, env *exp.Env, c cell) (v *seen, err error) {
 	for which := range 2 {
 		sections = append(sections, site.Section(which, site.Policy(which, "vlb", c.a, c.b), ""))
 	}
-	return v, v.audit(ctx, env, s, func() error {
+	err = v.audit(ctx, env, s, func() error {
 		err := s.Roam(node.Binaries{Roam: env.Roam, Roamd: env.Roamd}, "", sections...)
 		if err == nil {
 			err = s.Start(ctx)
@@ -114,6 +118,10 @@ func measure(ctx context.Context, env *exp.Env, c cell) (v *seen, err error) {
 		}
 		return v.divide(ctx, env, s)
 	})
+	if err != nil {
+		return v, err
+	}
+	return v, v.updates(ctx, env, s)
 }
 
 // audit compares the routing tables of providers and core before and after work, and captures

@@ -29,6 +29,14 @@ func judge(r *result.Result, all []*seen) {
 		changed += difference(v.routes[0], v.routes[1])
 		internal += v.internal
 	}
+	var delays, lost []float64
+	for _, v := range all {
+		delays, lost = append(delays, v.added...), append(lost, v.lost...)
+	}
+	r.Set("updates_passed", float64(len(delays)))
+	r.Set("update_added_median_ms", stats.Median(delays))
+	r.Set("update_added_p99_ms", stats.Quantile(delays, 0.99))
+	r.Set("link_lost_to_update_ms", stats.Quantile(lost, 1))
 	r.Set("least_packets", least)
 	r.Set("stray_packets", float64(strays))
 	r.Set("echoes_lost_pct", percent(echoesLost, echoes))

@@ -17,8 +17,12 @@ type bpfGenerator struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Flows   uint32
+	To      uint32
+	Random  uint32
+	Nonce   uint32
+	Pad     uint32
 	Sent    uint64
-	Head    [80]uint8
+	Head    [88]uint8
 }
 
 type bpfSink struct {

@@ -31,7 +31,7 @@ const (
 	ip6Len    = 40
 	udpLen    = 8
 	LeastSize = ip6Len + udpLen + 16
-	MostFlows = 1 << 15
+	MostFlows = 1 << 24
 )
 
 // liveFrames is BPF_F_TEST_XDP_LIVE_FRAMES of linux/bpf.h.
@@ -43,15 +43,25 @@ type Stream struct {
 	FromMAC, ToMAC net.HardwareAddr
 	Port           uint16 // of both ends
 	Size           int    // of a packet from the IPv6 header on
-	Flows          int    // sources that follow each other: From and the addresses after it
+	Flows          int    // sources: From and the addresses after it
+	ByTo           bool   // the flows differ by To and the addresses after it instead
+	Random         bool   // each frame is of any flow; else they follow each other
+	Nonce          uint32 // of ILNP in every frame; 0: none
 }
 
-// frame is the first frame of a stream. The last two bytes of From are the flow's.
+// optionsLen is the length of destination options with a nonce of four bytes.
+const optionsLen = 8
+
+// frame is the first frame of a stream. The last four bytes of an address are the flow's.
 func (s Stream) frame() ([]byte, error) {
-	src, dst := s.From.As16(), s.To.As16()
-	if s.Size < LeastSize || s.Flows < 1 || s.Flows > MostFlows || len(s.FromMAC) != 6 || len(s.ToMAC) != 6 ||
-		int(binary.BigEndian.Uint16(src[14:]))+s.Flows > 1<<16 {
-		return nil, fmt.Errorf("no stream can be of %d bytes, %d flows from %v", s.Size, s.Flows, s.From)
+	src, dst, options := s.From.As16(), s.To.As16(), s.options()
+	first := src
+	if s.ByTo {
+		first = dst
+	}
+	if s.Size < LeastSize+len(options) || s.Flows < 1 || s.Flows > MostFlows || len(s.FromMAC) != 6 || len(s.ToMAC) != 6 ||
+		uint64(binary.BigEndian.Uint32(first[12:]))+uint64(s.Flows) > 1<<32 {
+		return nil, fmt.Errorf("no stream can be of %d bytes, %d flows from %v to %v", s.Size, s.Flows, s.From, s.To)
 	}
 	b := make([]byte, ethLen+s.Size)
 	copy(b, s.ToMAC)
@@ -63,13 +73,27 @@ func (s Stream) frame() ([]byte, error) {
 	p[6], p[7] = byte(ip6.UDP), 64
 	copy(p[8:], src[:])
 	copy(p[24:], dst[:])
-	u := p[ip6Len:]
+	if len(options) > 0 {
+		p[6] = ip6.DestOpts
+	}
+	u := p[ip6Len+copy(p[ip6Len:], options):]
 	binary.BigEndian.PutUint16(u, s.Port)
 	binary.BigEndian.PutUint16(u[2:], s.Port)
 	binary.BigEndian.PutUint16(u[4:], uint16(len(u)))
 	u[8], u[9] = 0xff, 0xff // the word that makes up for the number of the flow
 	binary.BigEndian.PutUint16(u[6:], ip6.Checksum(s.From, s.To, ip6.UDP, u))
 	return b, nil
+}
+
+// options are the destination options with the nonce (RFC 6744 section 2).
+func (s Stream) options() []byte {
+	if s.Nonce == 0 {
+		return nil
+	}
+	b := make([]byte, optionsLen)
+	b[0], b[2], b[3] = ip6.UDP, 0x8b, 4 // one unit of eight bytes: the length of b[1] is 0
+	binary.BigEndian.PutUint32(b[4:], s.Nonce)
+	return b
 }
 
 // Generator sends frames into a link of a host.
@@ -93,7 +117,8 @@ func New(host *topo.Host, ifname string, s Stream) (*Generator, error) {
 	var dev *net.Interface
 	err = host.Do(func() (err error) { dev, err = net.InterfaceByName(ifname); return err })
 	if err == nil {
-		value := bpfGenerator{Ifindex: uint32(dev.Index), Flows: uint32(s.Flows)}
+		value := bpfGenerator{Ifindex: uint32(dev.Index), Flows: uint32(s.Flows), To: word(s.ByTo), Random: word(s.Random),
+			Nonce: word(s.Nonce != 0)}
 		copy(value.Head[:], frame)
 		err = g.objs.Generators.Put(uint32(0), value)
 	}
@@ -104,6 +129,13 @@ func New(host *topo.Host, ifname string, s Stream) (*Generator, error) {
 		return nil, errors.Join(fmt.Errorf("make generator on %s of %s: %w", ifname, host.Name(), err), g.Close())
 	}
 	return g, nil
+}
+
+func word(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Sent is what sending took. The stack handles frames as far as they get in the time of the

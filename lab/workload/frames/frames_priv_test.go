@@ -85,12 +85,19 @@ func TestExactCount(t *testing.T) {
 	sink, err := Receive(w.rx, "in", port)
 	must(t, err)
 	defer sink.Close()
-	for _, c := range []struct{ size, flows, n int }{{64, 1, 20_000}, {1500, 1, 5_000}, {64, 1000, 20_000}} {
-		t.Run(fmt.Sprintf("%d bytes, %d flows", c.size, c.flows), func(t *testing.T) {
+	for _, c := range []struct {
+		size, flows, n int
+		byTo, random   bool
+		nonce          uint32
+	}{
+		{64, 1, 20_000, false, false, 0}, {1500, 1, 5_000, false, false, 0}, {64, 1000, 20_000, false, false, 0},
+		{64, 1 << 20, 20_000, true, true, 0}, {72, 1000, 20_000, true, false, 0x01020304},
+	} {
+		t.Run(fmt.Sprintf("%d bytes, %d flows, nonce %x", c.size, c.flows, c.nonce), func(t *testing.T) {
 			before, err := sink.Received()
 			must(t, err)
 			s := w.stream
-			s.Size, s.Flows = c.size, c.flows
+			s.Size, s.Flows, s.ByTo, s.Random, s.Nonce = c.size, c.flows, c.byTo, c.random, c.nonce
 			g, err := New(w.tx, "out", s)
 			must(t, err)
 			defer g.Close()
@@ -116,13 +123,24 @@ func TestExactCount(t *testing.T) {
 	}
 }
 
-// The frames of many flows are valid datagrams of different sources, also when the kernel
-// hands pages out a second time.
+// The frames of many flows are valid datagrams of different sources or to different
+// destinations, also when the kernel hands pages out a second time.
 func TestFrames(t *testing.T) {
 	testutil.Need(t, "tcpdump")
 	w := newWorld(t)
-	w.stream.Flows = 100
-	g, err := New(w.tx, "out", w.stream)
+	for _, byTo := range []bool{false, true} {
+		s := w.stream
+		s.Flows, s.ByTo = 100, byTo
+		if byTo { // beyond 16 bits
+			s.To = netip.MustParseAddr("2001:db8:a::ffd0")
+		}
+		t.Run(fmt.Sprint("by destination ", byTo), func(t *testing.T) { distinct(t, w, s) })
+	}
+}
+
+// distinct wants a hundred valid frames of a stream to have as many addresses.
+func distinct(t *testing.T, w *world, stream Stream) {
+	g, err := New(w.tx, "out", stream)
 	must(t, err)
 	defer g.Close()
 	if _, err := g.Send(2000, 0); err != nil {
@@ -151,14 +169,15 @@ func TestFrames(t *testing.T) {
 		}
 	}, "a hundred frames are captured")
 	lines := strings.Split(text.String(), "\n")
-	sources := map[string]bool{}
+	pairs := map[string]bool{}
 	for _, l := range lines {
-		if i := strings.Index(l, "2001:db8:a::1"); i >= 0 && strings.Contains(l, "[udp sum ok]") {
-			sources[strings.Fields(l[i:])[0]] = true
+		if i := strings.Index(l, "2001:db8:a::"); i >= 0 && strings.Contains(l, "[udp sum ok]") {
+			pair, _, _ := strings.Cut(l[i:], ": ") // source > destination
+			pairs[pair] = true
 		}
 	}
-	if len(sources) != 100 {
-		t.Errorf("%d sources with a valid checksum, of 100:\n%.1500s", len(sources), text.String())
+	if len(pairs) != 100 {
+		t.Errorf("%d pairs of addresses with a valid checksum, of 100:\n%.1500s", len(pairs), text.String())
 	}
 }
 
@@ -175,10 +194,14 @@ func TestRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Stream){
 		"too short": func(s *Stream) { s.Size = LeastSize - 1 },
 		"no flow":   func(s *Stream) { s.Flows = 0 },
-		"sources beyond the last two bytes": func(s *Stream) {
-			s.From, s.Flows = netip.MustParseAddr("fd00::ffff"), 2
+		"sources beyond the last four bytes": func(s *Stream) {
+			s.From, s.Flows = netip.MustParseAddr("fd00::ffff:ffff"), 2
 		},
-		"no hardware address": func(s *Stream) { s.ToMAC = nil },
+		"destinations beyond the last four bytes": func(s *Stream) {
+			s.To, s.Flows, s.ByTo = netip.MustParseAddr("fd00::ffff:ffff"), 2, true
+		},
+		"too short for a nonce": func(s *Stream) { s.Nonce = 1 },
+		"no hardware address":   func(s *Stream) { s.ToMAC = nil },
 	} {
 		s := good
 		spoil(&s)

@@ -40,8 +40,9 @@ func Main(args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("parse arguments: %w", err)
 	}
-	if (*from == "") == (*to == "") || *out == "" || *size < MinSize || *size > 1400 || *rate < 0 || *class > 255 {
-		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to 1400, a rate and a class of 8 bits", MinSize)
+	if (*from == "") == (*to == "") || *out == "" || *size < MinSize || *size > maxSize || *rate < 0 || *class > 255 {
+		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to %d, a rate and a class of 8 bits",
+			MinSize, maxSize)
 	}
 	e := &end{rate: *rate, size: *size, first: make(chan struct{}), full: RcvbufErrors()}
 	var err error

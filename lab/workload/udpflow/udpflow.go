@@ -25,6 +25,9 @@ import (
 // magic begins every datagram, so that stray packets do not count.
 const magic = 0x524d5546
 
+// maxSize is the greatest payload: that of an Ethernet frame of 1,514 bytes.
+const maxSize = 1452
+
 // MinSize is the least payload of a datagram: magic, number, time of sending.
 const MinSize = 4 + 8 + 8
 

@@ -1,0 +1,145 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"roam/internal/testutil"
+	"roam/lab/linkem"
+	"roam/lab/site"
+	"roam/lab/workload"
+)
+
+// bulkSeconds is how long a connection of TestBorderTCP sends.
+const bulkSeconds = 5
+
+// provider is a link of 20 Mb/s of that round-trip time.
+func provider(rtt time.Duration) linkem.Params {
+	return linkem.Params{Delay: rtt / 2, Rate: 20e6, QueueBytes: 300_000}
+}
+
+// bulk has connections send from inside, and returns what arrived in Mb/s, and the link that
+// carried most of it with its part.
+func bulk(t *testing.T, s *site.Site, port, flows int) (mbps float64, link int, part float64) {
+	t.Helper()
+	before := carried(t, s)
+	p, err := workload.StartIperf(t.Context(), s.Far, s.InsideHost, workload.IperfOptions{
+		Name: "bulk", Target: site.Session(site.OutsideNID).String(), Port: port, Seconds: bulkSeconds, Interval: 1,
+		CC: "cubic", Parallel: flows,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.Wait(t.Context())
+	if err != nil || r.Bytes < 1_000_000 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	after := carried(t, s)
+	first, second := after[0]-before[0], after[1]-before[1]
+	if second > first {
+		link, first, second = 1, second, first
+	}
+	return r.Mbps, link, first / (first + second)
+}
+
+// carried returns the bytes that have come to each provider from the site.
+func carried(t *testing.T, s *site.Site) (n [2]float64) {
+	t.Helper()
+	for i, p := range s.Provider {
+		stats, err := p.Stats("site")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n[i] = float64(stats.RxBytes)
+	}
+	return n
+}
+
+// alone has all packets leave by each provider in turn, and returns what one connection gets.
+func alone(t *testing.T, s *site.Site) (mbps [2]float64) {
+	t.Helper()
+	for i, policy := range []string{site.Policy(0, "none", 10, 90), site.Policy(0, "none", 90, 10)} {
+		if out, err := reload(t, s, policy); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		announced(t, s)
+		var link int
+		var part float64
+		if mbps[i], link, part = bulk(t, s, 5300+i, 1); link != i || part < 0.99 {
+			t.Errorf("link %d alone: link %d carried %.3f of the bytes", i, link, part)
+		}
+	}
+	if out, err := reload(t, s, site.Policy(0, "vlb", 50, 50)); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	announced(t, s)
+	return mbps
+}
+
+// TestBorderTCPUnequal has single connections cross a border whose providers have round-trip times
+// of 10 and 100 ms: each keeps to one of them, and gets what it would get there alone.
+func TestBorderTCPUnequal(t *testing.T) {
+	s := newSiteOver(t, site.Policy(0, "vlb", 50, 50), "",
+		[2]linkem.Params{provider(10 * time.Millisecond), provider(100 * time.Millisecond)})
+	ping(t, s, "-c", "5", "-i", "0.1")
+	announced(t, s)
+	paths := alone(t, s)
+	for i := range 3 {
+		mbps, link, part := bulk(t, s, 5310+i, 1)
+		t.Logf("link %d with %.4f of the bytes: %.2f Mb/s, alone %.2f", link, part, mbps, paths[link])
+		if part < 0.95 || mbps < 0.97*paths[link] { // iperf3 has a connection for control, too
+			t.Errorf("connection %d: %.2f Mb/s, %.3f of it by link %d; alone that gives %.2f", i, mbps, part, link, paths[link])
+		}
+	}
+}
+
+// TestBorderTCPEqual has ten connections at once cross a border with two equal providers: together
+// they get what both give.
+func TestBorderTCPEqual(t *testing.T) {
+	s := newSiteOver(t, site.Policy(0, "vlb", 50, 50), "",
+		[2]linkem.Params{provider(10 * time.Millisecond), provider(10 * time.Millisecond)})
+	ping(t, s, "-c", "5", "-i", "0.1")
+	announced(t, s)
+	paths := alone(t, s)
+	mbps, _, part := bulk(t, s, 5310, 10)
+	t.Logf("ten connections: %.2f Mb/s, alone %.2f and %.2f; the busier link carried %.3f", mbps, paths[0], paths[1], part)
+	if mbps < 0.9*(paths[0]+paths[1]) {
+		t.Errorf("ten connections: %.2f Mb/s of %.2f", mbps, paths[0]+paths[1])
+	}
+}
+
+// drainEnds drains a link by command and restarts the daemon: the link is in use again.
+func drainEnds(t *testing.T, s *site.Site) {
+	known := func(locators int) (r site.BorderReport) {
+		t.Helper()
+		testutil.Eventually(t, patience, func() bool {
+			var err error
+			r, err = site.Report(t.Context(), s.Border)
+			return err == nil && len(r.Flows) == 1 && len(r.Flows[0].Announced) == locators
+		}, fmt.Sprint("the outside node has acknowledged ", locators, " locators"))
+		return r
+	}
+	if out, err := s.Border.Cmd(t.Context(), "border", "drain", "wan0").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if r := known(1); r.Sites[0].State != "drained" {
+		t.Errorf("drained, and shown as %+v", r.Sites[0])
+	}
+	if err := s.Border.Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Border.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if r := known(2); r.Sites[0].State == "drained" {
+		t.Errorf("restarted, and shown as %+v", r.Sites[0])
+	}
+	before := arrivedAt(t, s.Provider[0], "site")
+	ping(t, s, "-c", "200", "-i", "0.002")
+	if n := arrivedAt(t, s.Provider[0], "site") - before; n < 80 {
+		t.Errorf("%d of 200 echo requests came over the link that was drained before the restart", n)
+	}
+}

@@ -1,0 +1,150 @@
+package simpson
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"roam/lab/exp/exptest"
+	"roam/lab/result"
+	"roam/lab/workload/udpflow"
+)
+
+// passages are those of a run within all bounds: each policy with both frame sizes, then by links
+// with a rate.
+func passages() (all []*passage) {
+	for _, p := range policies {
+		for _, frame := range frameSizes {
+			all = append(all, filled(p, frame, false))
+		}
+		all = append(all, filled(p, frameSizes[1], true))
+	}
+	return all
+}
+
+func filled(p policy, frame int, queued bool) *passage {
+	v := &passage{policy: p, Frame: frame, Rate: 4000, Queued: queued, datagrams: 20_000, sentPct: 100, goodput: 10}
+	if !queued {
+		v.echoes, v.rtts, v.jitter = 100_000, []float64{0.2}, 0.01
+	}
+	first := uint64(100 * p.share)
+	for h := range v.passed.datagrams {
+		v.passed.datagrams[h] = [2]uint64{first, 10000 - first}
+		if frame == frameSizes[1] && !queued {
+			v.passed.echoes[h] = [2]uint64{first, 10000 - first}
+		}
+	}
+	if queued && p.share < 100 {
+		v.misorderedPct = map[string]float64{"50_50": 27, "80_20": 66}[p.name]
+	}
+	return v
+}
+
+// Each claim fails by a record just beyond its bound, and by no other.
+func TestEachClaimOfHostSeesRed(t *testing.T) {
+	const ipv6, none, halves, fifths = 0, 3, 6, 9 // the first cell of each policy
+	const queue = 2                               // behind it
+	var cases []exptest.Case
+	add := func(name string, plant func([]*passage), red ...string) {
+		all := passages()
+		plant(all)
+		cases = append(cases, exptest.Case{Name: name, Red: red, Judge: func(r *result.Result, _ int) {
+			judgeHost(r, all)
+			drawHost(r, all)
+		}})
+	}
+	shift := func(cell, host int, n uint64) func([]*passage) {
+		return func(all []*passage) {
+			links := &all[cell].passed.datagrams[host]
+			links[0], links[1] = links[0]-n, links[1]+n
+		}
+	}
+	add("nothing", func([]*passage) {})
+	for claim, cell := range map[string]int{"share-100-0": none, "share-50-50": halves, "share-80-20": fifths} {
+		add(claim+", nearly a point off", shift(cell, 0, 99))
+		add(claim+", horn", shift(cell, 0, 120), claim)
+		add(claim+", reed with long frames", shift(cell+1, 1, 120), claim)
+	}
+	add("few packets", func(all []*passage) { all[none].passed.datagrams[1] = [2]uint64{999, 0} }, "counted")
+	add("plain IPv6 by the other link", shift(ipv6, 0, 5000))
+	add("requests", func(all []*passage) { all[fifths+1].passed.echoes[0] = [2]uint64{7890, 2110} }, "share-requests")
+	add("replies", func(all []*passage) { all[fifths+1].passed.echoes[1] = [2]uint64{7890, 2110} }, "share-replies")
+	add("an echo in 10,000 lost", func(all []*passage) { all[none].echoesLost = 60 })
+	add("more echoes lost", func(all []*passage) { all[halves].echoesLost = 61 }, "echoes")
+	add("datagrams lost", func(all []*passage) { all[fifths].datagramsLost = 241 }, "datagrams")
+	add("goodput of a cell", func(all []*passage) { all[fifths+1].goodput = 9.89 }, "goodput")
+	add("a slow round trip", func(all []*passage) { all[halves].rtts[0] = 0.23 }, "rtt")
+	add("jitter", func(all []*passage) { all[ipv6].jitter = 0.31 }, "jitter")
+	add("one link, out of order", func(all []*passage) { all[none].misorderedPct = 0.1 }, "order-one")
+	add("IPv6 out of order", func(all []*passage) { all[ipv6+queue].misorderedPct = 0.1 }, "order-one")
+	add("halves out of order as fifths", func(all []*passage) { all[halves+queue].misorderedPct = 65.5 }, "order-two")
+	cases = append(cases, exptest.Case{Name: "little was sent", Grey: []string{"goodput", "jitter", "order-two"},
+		Judge: func(r *result.Result, _ int) {
+			all := passages()
+			all[none].sentPct = 98
+			judgeHost(r, all)
+		}})
+	exptest.Claims(t, Host, nil, cases...)
+}
+
+// got are datagrams of these numbers, sent and arriving each millisecond.
+func got(numbers ...uint64) (list []udpflow.Got) {
+	for i, n := range numbers {
+		list = append(list, udpflow.Got{Seq: n, Sent: int64(n) * 1e6, At: int64(i)*1e6 + 5e6})
+	}
+	return list
+}
+
+func TestDisplacements(t *testing.T) {
+	if d := displacements(got(0, 1, 2, 3)); slices.Max(d) > 0 {
+		t.Error("in order:", d)
+	}
+	d := displacements(got(0, 2, 3, 1, 4)) // 1 comes after two
+	if d[1] != 20 || d[0] != 0 {
+		t.Error("one of five:", d)
+	}
+	late := []uint64{}
+	for n := range uint64(60) {
+		late = append(late, n+1)
+	}
+	if d := displacements(got(append(late, 0)...)); d[longest-1] == 0 {
+		t.Error("after sixty:", d)
+	}
+}
+
+func TestJitter(t *testing.T) {
+	if j := jitter(got(0, 1, 2)); j != 0 {
+		t.Error("steady:", j)
+	}
+	late := got(0, 1, 2, 3)
+	late[2].At += int64(2 * time.Millisecond)
+	if j := jitter(late); j < 0.05 || j > 0.3 {
+		t.Error("one is 2 ms late:", j)
+	}
+	if jitter(nil) != 0 {
+		t.Error("nothing arrived")
+	}
+}
+
+func TestRates(t *testing.T) {
+	if list, err := numbers("1000, 20000"); err != nil || fmt.Sprint(list) != "[1000 20000]" {
+		t.Error(list, err)
+	}
+	for _, bad := range []string{"", "0", "fast", "1,,2"} {
+		if _, err := numbers(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// The rule divides all packets, by one link or by two.
+func TestRule(t *testing.T) {
+	for i, want := range map[int]string{
+		1: "{ net1 = 100 }", 2: "{ net1 = 50, net2 = 50 }", 3: "{ net1 = 80, net2 = 20 }",
+	} {
+		if got := policies[i].rule(); got != "[[rule]]\npolicy = \"weighted\"\nshares = "+want+"\n" {
+			t.Errorf("%s: %s", policies[i].name, got)
+		}
+	}
+}

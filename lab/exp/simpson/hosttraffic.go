@@ -1,0 +1,144 @@
+package simpson
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"roam/lab/exp"
+	"roam/lab/stats"
+	"roam/lab/workload"
+	"roam/lab/workload/udpflow"
+)
+
+// frameSizes are those of table 3.2, but that a session's MTU leaves 8 bytes less of the longer one.
+var frameSizes = [2]int{128, 1506}
+
+// frameHead are the bytes of Ethernet, IPv6, and UDP or ICMPv6 in front of the data.
+const frameHead = 14 + 40 + 8
+
+// longest is the greatest displacement of the histogram.
+const longest = 30
+
+// passage is what a policy has shown with frames of one size at one rate.
+type passage struct {
+	policy
+	Frame, Rate   int
+	Queued        bool // by links of a rate that bursts exceed
+	passed        tally
+	echoes        int
+	echoesLost    int
+	rtts          []float64 // in ms
+	datagrams     int       // both ways
+	datagramsLost int
+	sentPct       float64 // of the datagrams that were due
+	goodput       float64 // Mb/s of data from the first host that arrived
+	jitter        float64 // of arrivals from the first host: RFC 3550 section 6.4.1, mean, in ms
+	misorderedPct float64 // of those: that came after one with a higher number
+	displaced     []float64
+}
+
+// numbers reads a list of numbers.
+func numbers(text string) (list []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("read rates: %q is no number of datagrams a second", part)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// exchange has ping and datagrams pass. Where queues matter only datagrams one way do.
+func (v *passage) exchange(ctx context.Context, env *exp.Env, n *pair) error {
+	before, err := n.counted(ctx)
+	if err != nil {
+		return err
+	}
+	if !v.Queued {
+		out, err := n.hosts[0].AppCommand(ctx, "ping", "-n", "-i", "0.002", "-s", strconv.Itoa(v.Frame-frameHead),
+			"-c", strconv.Itoa(env.Params.Int("echoes")), n.target.String()).Output()
+		if err != nil {
+			return fmt.Errorf("ping %v: %w", n.target, err)
+		}
+		if v.echoes, v.echoesLost, v.rtts, err = echoes(string(out)); err != nil {
+			return err
+		}
+	}
+	down := v.Rate
+	if v.Queued {
+		down = 0
+	}
+	flow, err := workload.StartUDP(ctx, n.hosts[1], n.hosts[0], env.Dir, workload.UDPOptions{
+		Name: fmt.Sprintf("udp-%s-%d-%d-%v", v.name, v.Frame, v.Rate, v.Queued), Target: n.target.String(), Port: port,
+		Up: v.Rate, Down: down, Size: v.Frame - frameHead,
+	})
+	if err != nil {
+		return err
+	}
+	length := time.Duration(env.Params.Float("packets") / float64(v.Rate) * float64(time.Second))
+	length = max(length, time.Second)
+	start := time.Now()
+	env.View.Clock(start, length)
+	select {
+	case <-time.After(length):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	there, back, err := flow.Stop(ctx, time.Second/5)
+	if err != nil {
+		return err
+	}
+	v.read(there, back, start, length)
+	after, err := n.counted(ctx)
+	v.passed = after.since(before)
+	return err
+}
+
+// read takes the figures from the records of the datagrams.
+func (v *passage) read(there, back *udpflow.Flow, start time.Time, length time.Duration) {
+	u, d := there.Count(start, start.Add(length)), back.Count(start, start.Add(length))
+	v.datagrams, v.datagramsLost = u.Written+d.Written, u.Lost+d.Lost
+	v.sentPct = 100 * float64(u.Written) / (float64(v.Rate) * length.Seconds())
+	arrived := u.Written - u.Lost
+	v.goodput = float64(arrived*(v.Frame-frameHead)) * 8e-6 / length.Seconds()
+	v.misorderedPct = 100 * float64(u.Misorders) / max(1, float64(arrived))
+	v.jitter = jitter(there.Got)
+	v.displaced = displacements(there.Got)
+}
+
+// jitter is the mean of the interarrival jitter of RFC 3550 section 6.4.1, in ms.
+func jitter(got []udpflow.Got) float64 {
+	var all []float64
+	j := 0.0
+	for i := 1; i < len(got); i++ {
+		d := float64((got[i].At - got[i-1].At) - (got[i].Sent - got[i-1].Sent))
+		j += (max(d, -d) - j) / 16
+		all = append(all, j/1e6)
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return stats.Mean(all)
+}
+
+// displacements is the part, in per cent, of the datagrams that arrived after so many with a higher
+// number: element 0 is after one, the last one after longest or more.
+func displacements(got []udpflow.Got) []float64 {
+	list := make([]float64, longest)
+	for i, g := range got {
+		behind := 0
+		for k := i - 1; k >= 0 && k >= i-8*longest && behind < longest; k-- {
+			if got[k].Seq > g.Seq {
+				behind++
+			}
+		}
+		if behind > 0 {
+			list[behind-1] += 100 / float64(len(got))
+		}
+	}
+	return list
+}
