@@ -10,6 +10,7 @@ import (
 
 	"roam"
 	"roam/multipath"
+	"roam/nidkey"
 )
 
 // Config is what a Core is made with. The zero value of a field that has a
@@ -40,6 +41,9 @@ type Config struct {
 	// Trains has the rates of several paths in use be measured by trains of packets.
 	Trains  bool
 	Silence time.Duration // after which the data plane reports that nothing comes; default 2 s
+
+	// Key is this node's key pair: peers with a key of theirs prove it at set-up. nil: it has none.
+	Key *nidkey.Key
 
 	// PathCounts returns what the data plane has counted along a path of a session with
 	// Entry.Counted; false: nothing yet. nil: it does not count, and nothing is known of paths but
@@ -72,6 +76,7 @@ type Core struct {
 	configured Mode // cfg.Mode before any command
 	names      ownership
 	pending    pendingPeers
+	prover     prover
 }
 
 // New makes a core without locators, peers or sessions.

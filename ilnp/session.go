@@ -26,7 +26,9 @@ type session struct {
 	localNID, remoteNID     roam.NID
 	state                   SessionState
 	localNonce, remoteNonce Nonce
-	keys                    *keying // nil: the nonce alone says who the peer is
+	keys                    *keying    // nil: the nonce alone says who the peer is
+	hs                      *handshake // under way; nil: none
+	agreed                  *agreement // nil: the peer has proven nothing at set-up
 	profile
 	fallback      fallback
 	refused       bool      // a Parameter Problem was why it fell back
@@ -142,6 +144,8 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 		c.lossTimeout(now, s)
 	case timerReturn:
 		c.returnTimeout(now, s)
+	case timerProve:
+		c.proveTimeout(now, s)
 	}
 }
 
@@ -297,6 +301,9 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	}
 	if len(p.Long) > 0 || p.PerFlow {
 		p.Costs = s.multipath.RateCosts(paths) // TCP goes by its own rules
+	}
+	if p.Holds = s.hs != nil; p.Holds && !p.RemoteNonce.Present() {
+		p.RemoteNonce = s.hs.nobody
 	}
 	if p.State != Plain {
 		p.Unvalidated, p.Given = s.unvalidatedIn(p)

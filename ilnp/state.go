@@ -28,6 +28,7 @@ type savedState struct {
 	Locals     []savedLocal    `json:"locals,omitempty"`
 	Known      []savedKnown    `json:"known,omitempty"`
 	Sessions   []savedSession  `json:"sessions,omitempty"`
+	Offers     uint64          `json:"offers,omitempty"` // counters of our proofs are reserved up to this
 }
 
 type savedDisabled struct {
@@ -128,7 +129,8 @@ type savedSession struct {
 	MACSent      uint64        `json:"mac_sent,omitempty"` // counters of a keyed session; its keys are in no state
 	MACUpdated   uint64        `json:"mac_updated,omitempty"`
 	MACAcked     uint64        `json:"mac_acked,omitempty"`
-	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
+	MACRoot      []byte        `json:"mac_root,omitempty"` // what the keys of a session derive from that began by a proof
+	Known        []roam.L64    `json:"known,omitempty"`    // locators of ours from which the correspondent takes packets
 }
 
 type savedListed struct {
@@ -154,6 +156,9 @@ func (c *Core) Export() []byte { return c.State().Bytes() }
 // down, which need not hold up the core.
 func (c *Core) State() State {
 	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
+	if c.prover.counter > 0 {
+		st.Offers = c.prover.counter + reservedOffers
+	}
 	st.Disabled, st.Locals = c.host.save()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
@@ -209,6 +214,9 @@ func (s *session) save() savedSession {
 	if k := s.keys; k != nil {
 		v.Keyed, v.MACSent, v.MACUpdated, v.MACAcked = true, k.sent, k.updated, k.acks.top
 	}
+	if s.agreed != nil {
+		v.MACRoot = slices.Clone(s.agreed.root)
+	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
 	}
@@ -238,6 +246,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
 	}
 	c.host.restore(now, st.Locals)
+	c.prover.counter = st.Offers
 	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
 		if !v.Preinstalled {
@@ -336,6 +345,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	if v.Keyed { // without keys until AddPeer gives the secret: it takes no update before
 		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated}
 		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
+		if len(v.MACRoot) > 0 {
+			s.agreed = &agreement{root: v.MACRoot, initiator: true, confirmed: true}
+		}
 	}
 	c.restoreName(s, v)
 	s.Machine, s.started, s.bad = s, v.Started, make(map[Path]bool)
