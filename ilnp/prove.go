@@ -329,6 +329,7 @@ func (c *Core) challenged(now time.Time, s *session, p ilnpwire.Proof) string {
 		c.prover.counter = max(c.prover.counter, p.Counter)
 	}
 	c.newOffer(now, s)
+	h.tries = max(h.tries-1, 0) // the path works
 	c.offer(now, s)
 	return ""
 }
@@ -357,7 +358,7 @@ func (c *Core) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Pack
 	q.Token = tokenOf(root, q)
 	q = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
 	s.agreed = &agreement{root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true}
-	if h.tries == 1 {
+	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
 	s.hs = nil
@@ -389,7 +390,10 @@ func (c *Core) proved(now time.Time, s *session, by Path, p ilnpwire.Packet) {
 func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 	for _, k := range ps.byNIDs[s.nids()] {
 		if k.key.Nonce == n {
+			sent := k.sent
+			k.sent = nil
 			ps.admit(now, k, s)
+			ps.probes.inherit(s, sent)
 			return
 		}
 	}
