@@ -16,7 +16,7 @@ import (
 const (
 	proofFirst = 300 * time.Millisecond // to the first repetition, doubled each time
 	proofMax   = 15 * time.Second
-	proofTries = 5 // of a responder that is not confirmed, and of an initiator that has a session
+	proofTries = 4 // of a responder that is not confirmed, and of an initiator that has a session
 	offersKept = 4 // an answer to an earlier offer counts
 
 	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
