@@ -3,6 +3,7 @@ package ilnp
 import (
 	"bytes"
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"roam"
@@ -30,7 +31,7 @@ func theProof() Proof {
 func TestProofGolden(t *testing.T) {
 	want := "01020000" + "0102030405060708" + "404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f" +
 		"808182838485868788898a8b8c8d8e8f" + "20010db8000a0000" + "0000000000000007" +
-		"000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000" +
+		strings.Repeat("00", 48) +
 		"c0c1c2c3c4c5c6c7c8c9cacbcccdcecf"
 	o := theProof().option()
 	if got := hex.EncodeToString(o.Data); got != want || o.Type != OptionExperiment {
