@@ -19,13 +19,14 @@ type proofBench struct {
 	keys  [2]nidkey.Key
 	wire  [][]byte // every control packet that was sent
 	lossy func(p ilnpwire.Packet) bool
+	own   Nonce // of their programs towards pending peers
 }
 
-var ofB = Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}} // of b's programs towards pending peers
+var ofB = Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
 
 func newProofBench(t *testing.T) *proofBench {
 	t.Helper()
-	p := &proofBench{t: t}
+	p := &proofBench{t: t, own: ofB}
 	for i := range p.keys {
 		p.keys[i] = ephemeralOf(t, uint64(i))
 	}
@@ -49,7 +50,7 @@ func (p *proofBench) host(i int) *bench {
 	nids, nets := [2]roam.NID{ownNID, peerNID}, [2]roam.L64{netA, netP}
 	h := newBench(p.t, func(c *Config) {
 		c.NIDs, c.Accept, c.Key = []roam.NID{nids[i]}, Known, &p.keys[i]
-		c.Rand = seeded{rand.New(rand.NewPCG(uint64(i), 3))}
+		c.Rand = seeded{rand.New(rand.NewPCG(uint64(i), uint64(len(p.wire))))}
 	})
 	if p.b != nil {
 		h.now = p.b.now
@@ -113,7 +114,7 @@ func (p *proofBench) deliver(to *bench, b []byte) {
 		return
 	}
 	if to.byNonce(q.Dst.NID, q.Src.NID, q.Nonce) == nil {
-		own := ofB
+		own := p.own
 		if e, there := to.entries[SessionKey{q.Dst.NID, q.Src.NID}]; there {
 			own = e.LocalNonce
 		}
@@ -576,13 +577,13 @@ func TestProofLostState(t *testing.T) {
 	p := newProofBench(t)
 	p.open()
 	p.wantProved()
-	p.b = p.host(1)
+	p.b, p.own = p.host(1), Nonce{Len: 4, Bytes: [12]byte{8, 8, 8, 8}}
 	s := p.session(p.a)
 	root := s.agreed.root
 	p.a.probePaths(p.a.now, s, s.entry.Paths)
 	p.a.drain()
 	for _, q := range p.a.probesSent() {
-		p.a.reply(q, ofB)
+		p.a.reply(q, p.own)
 	}
 	if s.state != Established || !p.a.entries[theKey].Holds {
 		t.Error("the session does not stay as it is, and hold, until the proof")
