@@ -140,7 +140,8 @@ func (c *sender) proofForms(s *session, p Path, n int) []bool {
 
 // sendProof sends one message of a proof. The body of the Locator Update says nothing more.
 func (c *Core) sendProof(now time.Time, s *session, path Path, encap bool, p ilnpwire.Proof) {
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{{L64: path.Local.L64, Lifetime: 1}}}
+	body := []ilnpwire.LocatorEntry{{L64: path.Local.L64, Lifetime: 1}}
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: body}
 	if p.Step == ilnpwire.ProofAnswer || p.Step == ilnpwire.ProofChallenge {
 		lu.Operation = ilnpwire.Acknowledgement
 	}
@@ -241,7 +242,8 @@ func (c *Core) challenge(now time.Time, s *session, k *pendingPeer, by Path, p i
 	}
 	q := ilnpwire.Proof{Step: ilnpwire.ProofChallenge, Counter: peer.offers.last, Ephemeral: p.Proof.Ephemeral,
 		Token: c.prover.challenges.next(nids, p.Nonce, p.Proof.Ephemeral)}
-	c.sendProof(now, s, by, p.Encapsulated, sealProof(proofKey(peer.secret, nids.Local, nids.Remote), q, s.localNonce, p.Nonce))
+	key := proofKey(peer.secret, nids.Local, nids.Remote)
+	c.sendProof(now, s, by, p.Encapsulated, sealProof(key, q, s.localNonce, p.Nonce))
 }
 
 // proven makes a session of a pending peer that has proven itself, as of one that was validated.
@@ -274,7 +276,9 @@ func (c *Core) agree(now time.Time, s *session, o *offered, theirs Nonce) bool {
 	if err != nil {
 		return false
 	}
-	p := ilnpwire.Proof{Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof()}
+	p := ilnpwire.Proof{
+		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(),
+	}
 	p.Token = tokenOf(root, p)
 	p = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), p, s.localNonce, theirs)
 	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap}
@@ -354,7 +358,9 @@ func (c *Core) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Pack
 	if err != nil || !hmac.Equal(token[:], p.Proof.Token[:]) {
 		return reasonProofForged
 	}
-	q := ilnpwire.Proof{Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators}
+	q := ilnpwire.Proof{
+		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
+	}
 	q.Token = tokenOf(root, q)
 	q = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
 	s.agreed = &agreement{root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true}

@@ -13,7 +13,7 @@ import (
 var (
 	proofFrom = roam.ILV{L64: 0x2001_0db8_000a_0000, NID: 1 << 57}
 	proofTo   = roam.ILV{L64: 0x2001_0db8_0001_0000, NID: 2 << 56}
-	proofLU   = LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{{L64: 0x2001_0db8_000a_0000, Lifetime: 1}}}
+	proofLU   = LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{{L64: 7, Lifetime: 1}}}
 )
 
 func theProof() Proof {
@@ -41,7 +41,7 @@ func TestProofGolden(t *testing.T) {
 
 // TestProofForms builds a packet and reads it in both forms.
 func TestProofForms(t *testing.T) {
-	for _, n := range []Nonce{{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}, {Len: 12, Bytes: [12]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}} {
+	for _, n := range []Nonce{{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}, {Len: 12, Bytes: [12]byte{11: 12}}} {
 		b, err := BuildProof(proofFrom, proofTo, n, proofLU, theProof())
 		if err != nil {
 			t.Fatal(err)
