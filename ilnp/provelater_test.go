@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"roam"
 	ilnpwire "roam/wire/ilnp"
 )
 
