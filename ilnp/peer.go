@@ -50,9 +50,16 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		k.profile = seen.advised(p)
 	}
 	k.anywhere = p.Anywhere
+	replaced := k.public != (nidkey.Public{}) && k.public != p.Public
 	k.secret, k.public, k.keyed = p.Secret, p.Public, p.Secret.Present()
+	if replaced { // what was proven with the old key, which may be stolen, counts no more
+		k.offers = freshness{}
+	}
 	for _, s := range c.sorted() {
 		if s.remoteNID == p.NID {
+			if replaced {
+				s.agreed, s.hs = nil, nil
+			}
 			c.rekeySession(now, s)
 		}
 	}

@@ -17,7 +17,10 @@ const (
 	proofFirst = 300 * time.Millisecond // to the first repetition, doubled each time
 	proofMax   = 15 * time.Second
 	proofTries = 4 // of a responder that is not confirmed, and of an initiator that has a session
-	offersKept = 4 // an answer to an earlier offer counts
+	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
+	// whoever has the lower NID: ours may go where the peer is not any more.
+	crossedTries = 3
+	offersKept   = 4 // an answer to an earlier offer counts
 
 	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
 	// the clock be set back, and more offers than a host makes between two states.
@@ -226,7 +229,7 @@ func (c *Core) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.Packet
 // that of the lower NID does, where both ends begin at once.
 func (c *Core) isCrossed(local, remote roam.NID) bool {
 	s := c.holder(local, remote)
-	return s != nil && s.hs != nil && s.state != Plain && local < remote
+	return s != nil && s.hs != nil && s.hs.tries < crossedTries && s.state != Plain && local < remote
 }
 
 // challenge answers an offer that may be a copy of an earlier one. It tells the peer the

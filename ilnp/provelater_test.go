@@ -138,3 +138,27 @@ func TestProofOfNobody(t *testing.T) {
 	p.deliver(p.b, b)
 	p.wantNone("no key", reasonProofNoKey)
 }
+
+// TestProofKeyReplaced: with another key of the peer, what was proven with the old one counts no
+// more, also if the line was changed while no daemon ran.
+func TestProofKeyReplaced(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		p := newProofBench(t)
+		p.open()
+		p.wantProved()
+		old := p.session(p.a).keys.in
+		if restart {
+			n := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
+			n.now = p.a.now
+			if err := n.Restore(n.now, p.a.Export()); err != nil {
+				t.Fatal(err)
+			}
+			p.a = n
+		}
+		p.keys[1] = ephemeralOf(t, 12)
+		p.know(p.a, 0)
+		if s := p.session(p.a); s.agreed != nil || slices.Equal(s.keys.in, old) {
+			t.Errorf("restart %t: the keys of the old proof count", restart)
+		}
+	}
+}

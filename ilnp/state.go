@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -87,9 +88,10 @@ type savedKnown struct {
 	Names    []string      `json:"names,omitempty"`
 	Locators []savedRemote `json:"locators,omitempty"`
 	savedProfile
-	PlainUntil time.Time `json:"plain_until"`
-	Anywhere   bool      `json:"anywhere,omitempty"`
-	Keyed      bool      `json:"keyed,omitempty"`
+	PlainUntil time.Time     `json:"plain_until"`
+	Anywhere   bool          `json:"anywhere,omitempty"`
+	Keyed      bool          `json:"keyed,omitempty"`
+	Public     nidkey.Public `json:"public,omitzero"` // that the sessions below were proven with
 }
 
 type savedSession struct {
@@ -164,6 +166,7 @@ func (c *Core) State() State {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{
 			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
+			k.public,
 		})
 	}
 	for _, s := range c.sorted() {
@@ -275,7 +278,7 @@ func (c *node) restoreKnown(list []savedKnown) {
 	for _, v := range list {
 		c.known[v.NID] = &correspondent{
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
-			anywhere: v.Anywhere, keyed: v.Keyed,
+			anywhere: v.Anywhere, keyed: v.Keyed, public: v.Public,
 		}
 	}
 }
