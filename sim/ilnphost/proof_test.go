@@ -107,11 +107,7 @@ func TestProofAtSetUp(t *testing.T) {
 			w := newProving(t, 1, listed...)
 			for i, wantAfter := range []time.Duration{2 * pathRTT, pathRTT} {
 				challenges := w.count["challenge"]
-				began := w.Now()
 				f := w.startEvery(t, 5*time.Millisecond, true)
-				if rtt := f.Back.Sub(began); f.Answered == 0 || rtt > 600*time.Millisecond {
-					t.Errorf("the first answer came after %v", rtt)
-				}
 				if first := f.arrivals[0].at.Sub(f.arrivals[0].sent); first > wantAfter {
 					t.Errorf("contact %d: the first datagram took %v, want at most %v", i, first, wantAfter)
 				}
@@ -119,10 +115,11 @@ func TestProofAtSetUp(t *testing.T) {
 					t.Error("a second contact was challenged")
 				}
 				w.wantProved(t)
-				w.mobile.Up(2, netB, near, roam.Infinite)
-				w.Run(time.Second)
+				here, there := roam.LinkID(1+i), roam.LinkID(2-i)
+				w.mobile.Up(there, []roam.L64{netB, netA}[i], near, roam.Infinite)
+				w.Run(2 * time.Second)
 				w.wantProved(t)
-				w.mobile.Down(2)
+				w.mobile.Down(here)
 				w.Run(time.Second)
 				w.finish(t, f)
 				wantLost(t, f, 0)
