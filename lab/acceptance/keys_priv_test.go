@@ -85,8 +85,8 @@ func (h *host) proved(peer string) {
 	}, h.name+" shows that "+peer+" has proven its key")
 }
 
-// TestProof has a keyed host contact another one from a network that no line lists, and again
-// after its daemon has lost its state. First packets of a stranger in its name reach no program.
+// TestProof has a keyed host contact another one from a network that no line lists.
+// First packets of another node in its name wait with the daemon.
 func TestProof(t *testing.T) {
 	w := newWorld(t, "proof", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
 	w.cable("mn", "net2", false)
@@ -104,11 +104,11 @@ func TestProof(t *testing.T) {
 	for n := range f.mnWire {
 		f.mnWire[n] = roam.ILVFromAddr(w.wire("mn", n+1))
 	}
-	stranger, err := ilnpwire.NewNonce([]byte{6, 6, 6, 6})
+	other, err := ilnpwire.NewNonce([]byte{6, 6, 6, 6})
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, err := stranger.AppendHeader(nil, 17)
+	header, err := other.AppendHeader(nil, 17)
 	if err != nil {
 		t.Fatal(err)
 	}
