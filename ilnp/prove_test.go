@@ -409,7 +409,7 @@ func TestProofNeeded(t *testing.T) {
 		t.Error("a's session stands")
 	}
 	p.wantNone("no proof", "")
-	p.b.pass(30 * time.Second)
+	p.b.pass(2 * time.Minute)
 	p.wantNone("no proof", reasonUnproven)
 }
 
