@@ -76,6 +76,8 @@ type Peer struct {
 	// Secret is what this node shares with the peer whose key the user has given: Locator Updates
 	// of its sessions need a MAC then.
 	Secret nidkey.Secret
+	// Public is that key. With it, and with Config.Key, sessions with the peer begin by a proof.
+	Public nidkey.Public
 
 	// Anywhere says that the record's name belongs to the node wherever it is
 	// validated, not only at Locators: whoever claims the NID first has it.
@@ -203,6 +205,7 @@ type Entry struct {
 	Unvalidated             []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unvalidated, named by a file, the user or the DNS, not by the peer alone
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
+	Holds                   bool           // packets with another nonce wait with the daemon wherever they come from: a proof is under way
 	Unconfirmed             bool           // the peer's nonce is followed nowhere: it may be forged, or the session is keyed
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
@@ -415,6 +418,7 @@ type PeerState struct {
 	OldFirst     bool          // Locator Updates to it leave from known locators first
 	WhyPlain     string        // why State is Plain
 	Keyed        bool          // its Locator Updates need a MAC
+	Proved       bool          // it has proven at set-up that it has its key
 	Unkeyed      bool          // they do, and its last one had none
 	Claims       bool          // it only claims the NID: it was validated at no locator of the record
 	Encapsulated []Path        // those on which control messages go in UDP

@@ -17,6 +17,7 @@ type cache struct {
 	sessions map[SessionKey]*session   // by alias
 	byNIDs   map[SessionKey][]*session // by the NIDs on the wire, in the order of keys
 	second   map[SessionKey]*session   // sessions that have the peer's NID as an alias besides that of their key
+	proving  bool                      // this host has a key
 }
 
 func newCache() cache {

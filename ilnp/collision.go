@@ -18,6 +18,10 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 		c.unite(now, s, other, pr, p)
 		return
 	}
+	if c.proves(s.remoteNID) {
+		c.renew(now, s)
+		return
+	}
 	c.pending.openByReply(now, s, pr, p)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"roam"
 	"roam/multipath"
+	"roam/nidkey"
 )
 
 // Config is what a Core is made with. The zero value of a field that has a
@@ -44,6 +45,10 @@ type Config struct {
 	// Boot is when the host's monotonic clock began, by its wall clock now: Export and Restore go by the
 	// former. Zero: the wall clock never jumps.
 	Boot time.Time
+
+	// Key is this node's key pair: peers with a key of theirs prove it at set-up. nil: it has none.
+	Key *nidkey.Key
+
 	// PathCounts returns what the data plane has counted along a path of a session with
 	// Entry.Counted; false: nothing yet. nil: it does not count, and nothing is known of paths but
 	// their round trips.
@@ -75,6 +80,7 @@ type Core struct {
 	configured Mode // cfg.Mode before any command
 	names      ownership
 	pending    pendingPeers
+	prover     prover
 }
 
 // New makes a core without locators, peers or sessions.

@@ -99,6 +99,9 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		s = k.initiated(key, c.cfg.ownNID(key.Local), n)
 	}
 	c.initiate(now, s)
+	if s.hs != nil {
+		c.offer(now, s) // ahead of the packets
+	}
 	c.emit(Release{Key: key})
 	c.validate(now, s) // behind the packets: they wait
 }
@@ -117,6 +120,7 @@ func (c *Core) initiate(now time.Time, s *session) {
 		// The correspondent will see this one on our packets; more have to be told.
 		s.update.listing = c.host.told
 	}
+	s.asks = s.asks || c.proves(s.remoteNID) // no other stack has such keys
 	s.lastTx, s.lastMove = now, time.Time{}
 	c.addSession(now, s, "a packet of ours was the first")
 	s.state, s.fallback, s.remembered = Initiated, noFallback, false
@@ -125,6 +129,7 @@ func (c *Core) initiate(now time.Time, s *session) {
 	} else {
 		c.arm(&s.schedule, timerSetup, now, s.patience())
 		c.awaitRule(now, s)
+		c.prove(now, s)
 	}
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
@@ -207,6 +212,10 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 	if s.state == Established || !o.Nonce.Present() {
 		return
 	}
+	if c.proves(s.remoteNID) {
+		c.offerAgain(now, s)
+		return
+	}
 	if other := c.byNonce(s.localNID, s.remoteNID, o.Nonce); other != nil && other != s {
 		return // another one's, whom the answer to a probe will tell from its node (unite)
 	}
@@ -234,7 +243,11 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.put(at, 0, time.Time{})
 		s.remotes.lead(at)
 	}
-	s.remotes.find(at).validate()
+	if a := s.agreed; a == nil || a.confirmed {
+		s.remotes.find(at).validate()
+	} else { // its own key lists it there, which is as good as a record; the confirmation validates it
+		s.remotes.find(at).given = true
+	}
 	c.names.bestow(now, s, at)
 	s.openNonce(now)
 	c.awaitConfirmation(now, s)

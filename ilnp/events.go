@@ -9,27 +9,33 @@ import (
 
 // Reasons for which input is refused, as RejectedInput counts them.
 const (
-	reasonMalformed  = "malformed packet"
-	reasonUnexpected = "unexpected message"
-	reasonNoNonce    = "no nonce"
-	reasonWrongNonce = "wrong nonce"
-	reasonNoSession  = "no session"
-	reasonNoLocators = "locator update without locators"
-	reasonCode       = "unknown code of a locator update"
-	reasonLocator    = "locator not usable"
-	reasonOlderAck   = "acknowledgement of an older update"
-	reasonToken      = "reply to no probe"
-	reasonQuote      = "error that quotes nothing of ours"
-	reasonAccept     = "correspondent not known"
-	reasonTooMany    = "too many pending peers"
-	reasonForged     = "other nonce while the right one is in use"
-	reasonRandom     = "no randomness"
-	reasonElsewhere  = "locator of another session"
-	reasonSite       = "too many pending peers of one site"
-	reasonNoMAC      = "locator update without mac"
-	reasonWrongMAC   = "locator update with a wrong mac"
-	reasonReplayed   = "locator update that is old or came before"
-	reasonMoveNoMAC  = "nonce from a locator that no update with a mac lists"
+	reasonMalformed   = "malformed packet"
+	reasonUnexpected  = "unexpected message"
+	reasonNoNonce     = "no nonce"
+	reasonWrongNonce  = "wrong nonce"
+	reasonNoSession   = "no session"
+	reasonNoLocators  = "locator update without locators"
+	reasonCode        = "unknown code of a locator update"
+	reasonLocator     = "locator not usable"
+	reasonOlderAck    = "acknowledgement of an older update"
+	reasonToken       = "reply to no probe"
+	reasonQuote       = "error that quotes nothing of ours"
+	reasonAccept      = "correspondent not known"
+	reasonTooMany     = "too many pending peers"
+	reasonForged      = "other nonce while the right one is in use"
+	reasonRandom      = "no randomness"
+	reasonElsewhere   = "locator of another session"
+	reasonSite        = "too many pending peers of one site"
+	reasonNoMAC       = "locator update without mac"
+	reasonWrongMAC    = "locator update with a wrong mac"
+	reasonReplayed    = "locator update that is old or came before"
+	reasonProofNoKey  = "proof of a peer whose key this host lacks"
+	reasonProofForged = "proof that is forged"
+	reasonProofOld    = "proof that is old or came before"
+	reasonProofPlace  = "proof from a locator that it does not list"
+	reasonProofOpen   = "peer did not confirm its proof"
+	reasonUnproven    = "peer with a key has sent no proof"
+	reasonMoveNoMAC   = "nonce from a locator that no update with a mac lists"
 
 	reasonReport      = "malformed report"
 	reasonReportBack  = "report of less than before"
@@ -42,6 +48,7 @@ const (
 var suspicious = map[string]bool{
 	reasonNoNonce: true, reasonWrongNonce: true, reasonNoSession: true, reasonLocator: true, reasonToken: true, reasonQuote: true,
 	reasonTooMany: true, reasonForged: true, reasonElsewhere: true, reasonSite: true,
+	reasonProofForged: true, reasonProofOld: true, reasonProofPlace: true, reasonProofOpen: true, reasonUnproven: true,
 	reasonNoMAC: true, reasonWrongMAC: true, reasonReplayed: true, reasonMoveNoMAC: true,
 }
 

@@ -56,13 +56,18 @@ func (w *window) add(n uint64) {
 
 // directionKey derives the key of what one node sends to the other one.
 func directionKey(secret nidkey.Secret, from, to roam.NID, fromNonce, toNonce Nonce) []byte {
+	return keyFrom(secret.Bytes(), from, to, fromNonce, toNonce)
+}
+
+// keyFrom is directionKey for any secret: the root of a session that began by a proof.
+func keyFrom(secret []byte, from, to roam.NID, fromNonce, toNonce Nonce) []byte {
 	info := binary.BigEndian.AppendUint64([]byte(labelSession), uint64(from))
 	info = binary.BigEndian.AppendUint64(info, uint64(to))
 	for _, n := range []Nonce{fromNonce, toNonce} {
-		info = append(append(info, n.Len), n.Bytes[:]...)
+		info = appendNonce(info, n)
 	}
 	// It fails for keys of more than 8160 bytes only.
-	key, _ := hkdf.Key(sha256.New, secret.Bytes(), nil, string(info), sha256.Size)
+	key, _ := hkdf.Key(sha256.New, secret, nil, string(info), sha256.Size)
 	return key
 }
 
@@ -83,15 +88,19 @@ func macOf(key, message []byte, counter, answers uint64) (mac [ilnpwire.MACLen]b
 func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	switch {
 	case !secret.Present():
-		s.keys = nil
+		s.keys, s.agreed, s.hs = nil, nil, nil
 		return
 	case !s.remoteNonce.Present():
 		s.keys = &keying{}
 		return
 	}
+	root := secret.Bytes()
+	if s.agreed != nil {
+		root = s.agreed.root
+	}
 	k := keying{
-		out: directionKey(secret, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
-		in:  directionKey(secret, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
+		out: keyFrom(root, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
+		in:  keyFrom(root, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
 	}
 	if was := s.keys; was != nil && (was.out == nil && was.sent > 0 || hmac.Equal(was.out, k.out)) {
 		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
@@ -170,6 +179,9 @@ func (k *keying) accept(seal *ilnpwire.Seal, message []byte) {
 func (s *session) acceptSeal(p ilnpwire.Packet) {
 	if s.keys != nil {
 		s.keys.accept(p.Seal, p.Payload)
+	}
+	if s.agreed != nil {
+		s.agreed.confirmed = true
 	}
 }
 

@@ -95,6 +95,10 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		c.doubtNonce(now, s, pr, p)
 		return
 	}
+	if s.state != Established && c.proves(s.remoteNID) {
+		c.offerAgain(now, s) // a reply proves nothing of that
+		return
+	}
 	c.learnControl(now, s, func(v *control) { v.noteControl(pr, p) })
 	if pr.sizing {
 		s.noteSize(pr)

@@ -3,6 +3,8 @@ package ilnp
 import (
 	"io"
 	"time"
+
+	"roam/nidkey"
 )
 
 // node is what all layers of a core stand on: its configuration, the outbox and the
@@ -24,10 +26,14 @@ type node struct {
 func (c *node) init(cfg Config) {
 	c.cfg = cfg
 	c.cache, c.obstructed = newCache(), make(obstructions)
+	c.SetKey(cfg.Key)
 	c.rates = make(rates)
 	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
 	c.host.schedule.Machine = &c.host
 }
+
+// SetKey gives this node its key pair, or takes it away (nil). AddPeer follows with the secrets.
+func (c *node) SetKey(k *nidkey.Key) { c.cfg.Key, c.cache.proving = k, k != nil }
 
 // draw returns n random bytes, or false if there is no randomness: nothing
 // that needs to be unpredictable is made then.

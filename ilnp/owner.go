@@ -19,9 +19,9 @@ import (
 
 // Listed reports whether a node is known, and whether it is where its record has it: a
 // data plane delivers nothing under a known NID from elsewhere before its sender is
-// validated.
+// validated. One that has to prove itself is listed nowhere.
 func (c *node) Listed(at roam.ILV) (known, listed bool) {
-	return c.known[at.NID] != nil, c.lists(at)
+	return c.known[at.NID] != nil, c.lists(at) && !c.proves(at.NID)
 }
 
 // predecessor returns the session that a node continues which is validated at a

@@ -212,7 +212,7 @@ func (c *pathChoice) reserveFor(s *session, p Entry) []Path {
 // sameEntry reports whether two entries ask the data plane for the same.
 func sameEntry(a, b Entry) bool {
 	return a.Key == b.Key && a.State == b.State && a.LocalNID == b.LocalNID && a.RemoteNID == b.RemoteNID &&
-		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Rule == b.Rule &&
+		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Holds == b.Holds && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Encap == b.Encap &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled &&
 		a.PerFlow == b.PerFlow && a.Counted == b.Counted &&

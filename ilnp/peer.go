@@ -15,8 +15,10 @@ type correspondent struct {
 	profile
 	nid        roam.NID
 	secret     nidkey.Secret
-	keyed      bool // it had a secret, which is not known yet after a restart
-	anywhere   bool // its name is not bound to locators
+	public     nidkey.Public
+	keyed      bool      // it had a secret, which is not known yet after a restart
+	offers     freshness // of its proofs
+	anywhere   bool      // its name is not bound to locators
 	names      []string
 	locators   remotes
 	rtt        time.Duration // of its last session
@@ -48,9 +50,16 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		k.profile = seen.advised(p)
 	}
 	k.anywhere = p.Anywhere
-	k.secret, k.keyed = p.Secret, p.Secret.Present()
+	replaced := k.public != (nidkey.Public{}) && k.public != p.Public
+	k.secret, k.public, k.keyed = p.Secret, p.Public, p.Secret.Present()
+	if replaced { // what was proven with the old key, which may be stolen, counts no more
+		k.offers = freshness{}
+	}
 	for _, s := range c.sorted() {
 		if s.remoteNID == p.NID {
+			if replaced {
+				s.agreed, s.hs = nil, nil
+			}
 			c.rekeySession(now, s)
 		}
 	}
@@ -72,6 +81,12 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		c.names.bestowAny(now, local, p.NID)
 	}
 	c.preinstalled.advise(now, k)
+	for _, s := range c.sorted() { // of an earlier process, or before the key was known
+		if s.remoteNID == p.NID && s.state == Initiated && c.prove(now, s) {
+			c.upsert(now, s, s.entry.Paths)
+			c.offer(now, s)
+		}
+	}
 }
 
 // advised returns the profile of a known correspondent after it was told of again: a
@@ -97,7 +112,7 @@ func (seen profile) advised(p Peer) profile {
 func (c *node) Knows(p Peer) bool {
 	k := c.known[p.NID]
 	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) ||
-		k.secret != p.Secret || k.keyed != p.Secret.Present() {
+		k.secret != p.Secret || k.public != p.Public || k.keyed != p.Secret.Present() {
 		return false
 	}
 	said := k.profile.advised(p)
@@ -237,6 +252,7 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 	}
 	p.Views = s.views(now, p.Shares)
 	p.Claims, p.Keyed = !s.owned, s.keys != nil
+	p.Proved = s.agreed != nil && s.agreed.confirmed
 	p.Unkeyed = p.Keyed && s.keys.unkeyed
 	if k := c.recordOf(s); k != nil {
 		p.Names = slices.Clone(k.names)

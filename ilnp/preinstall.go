@@ -43,10 +43,11 @@ func (p *preinstalled) lookedUp(now time.Time, nid roam.NID) {
 	p.fill(now, nid)
 }
 
-// can reports whether a correspondent has locators and no session.
+// can reports whether a correspondent has locators and no session. One that has to prove itself
+// gets no entry ahead: our own proof goes before our first packet.
 func (p *preinstalled) can(key SessionKey) bool {
 	k := p.cache.known[key.Remote]
-	return k != nil && len(k.locators) > 0 && p.cache.sessionOf(key) == nil
+	return k != nil && len(k.locators) > 0 && p.cache.sessionOf(key) == nil && !p.cache.proves(key.Remote)
 }
 
 // isFull reports whether the data plane has no entry left.
@@ -118,7 +119,7 @@ func (p *preinstalled) advise(now time.Time, k *correspondent) {
 	switch {
 	case s == nil:
 		p.fill(now, k.nid)
-	case len(k.locators) == 0:
+	case len(k.locators) == 0, p.cache.proves(k.nid):
 		p.remove(s.key)
 	default:
 		s.profile, s.remotes = k.profile, k.targets()

@@ -50,17 +50,17 @@ func (ps *pendingPeers) deliver(key Pending, s *session, o Observation) {
 // the locator of a peer.
 func (ca *cache) expects(key Pending) bool {
 	s := ca.holder(key.Local, key.Remote.NID)
-	return s != nil && s.state == Initiated && s.remotes.find(key.Remote.L64) != nil
+	return s != nil && s.state == Initiated && !ca.proves(key.Remote.NID) && s.remotes.find(key.Remote.L64) != nil
 }
 
 // session makes the session of a validated peer, in the place of old if that is not nil: the
 // node is the same then, so it keeps the alias, the record's name and the limit of probes.
 // Else it gets a free alias.
 func (ps *pendingPeers) session(now time.Time, k *pendingPeer, old *session) *session {
-	key, owned, spent := SessionKey{Local: k.alias.Local}, ps.cache.lists(k.key.Remote), bucket{}
+	key, owned, spent := SessionKey{Local: k.alias.Local}, ps.cache.lists(k.key.Remote) || k.offer != nil, bucket{}
 	if old != nil {
 		key, owned, spent = old.key, owned || old.owned, old.probeBucket
-	} else {
+	} else if key.Remote = k.key.Remote.NID; k.offer == nil || ps.cache.holder(key.Local, key.Remote) != nil {
 		key.Remote, owned = ps.cache.aliasFor(key.Local, k.key.Remote)
 	}
 	s := &session{
@@ -81,7 +81,7 @@ func (ps *pendingPeers) session(now time.Time, k *pendingPeer, old *session) *se
 		}
 	}
 	s.decideRule(k.found)
-	s.asks = s.asks || k.runsRoam || k.encap
+	s.asks = s.asks || k.runsRoam || k.encap || k.offer != nil
 	s.takeControl(k.control)
 	s.nonceAlways = s.nonceAlways || k.quiet && !s.asks && !s.nonceFixed
 	if !k.knowsMore && ps.host.isOnly(k.at.L64) {
@@ -108,6 +108,10 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 		}
 		c.makeEntry(now)
 	}
+	if k.offer != nil && !c.agree(now, s, k.offer, k.nonce) {
+		c.pending.drop(now, k)
+		return
+	}
 	c.pending.admit(now, k, s) // before the entry: packets that come by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	if !s.owned {
@@ -115,6 +119,9 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 	}
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, at)
+	if s.agreed != nil {
+		c.awaitConfirm(now, s)
+	}
 	if !k.proof.sent.IsZero() && s.update.state == untold {
 		c.repeatUpdate(now, s) // the lifetime in the proof was shorter than that of the locator
 	}
@@ -148,7 +155,8 @@ func (ps *pendingPeers) releaseExcess(s *session) {
 // removed first: in between, packets without nonce would be plain IPv6, and the stack would
 // reset their connections.
 func (c *Core) endReplaced(now time.Time, k *pendingPeer, old *session) {
-	if old.state == Established && !old.remotes.isThere(k.key.Remote.L64) {
+	known := k.offer != nil && old.agreed != nil // both have proven to be the node with the key
+	if old.state == Established && !known && !old.remotes.isThere(k.key.Remote.L64) {
 		// The peer is at the record's locator, and the session was elsewhere: nothing
 		// proves that the node is the same, so connections must not go on with it.
 		c.names.abandon(old)

@@ -26,7 +26,9 @@ type session struct {
 	localNID, remoteNID     roam.NID
 	state                   SessionState
 	localNonce, remoteNonce Nonce
-	keys                    *keying // nil: the nonce alone says who the peer is
+	keys                    *keying    // nil: the nonce alone says who the peer is
+	hs                      *handshake // under way; nil: none
+	agreed                  *agreement // nil: the peer has proven nothing at set-up
 	profile
 	fallback      fallback
 	refused       bool      // a Parameter Problem was why it fell back
@@ -142,6 +144,8 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 		c.lossTimeout(now, s)
 	case timerReturn:
 		c.returnTimeout(now, s)
+	case timerProve:
+		c.proveTimeout(now, s)
 	}
 }
 
@@ -301,6 +305,9 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	p.Placed = s.multipath.Placed(multipath.Use[Path]{Paths: p.Paths, Long: p.Long, PerFlow: p.PerFlow})
 	if len(p.Paths)-len(p.Long) < 2 || p.PerFlow {
 		p.Costs = s.multipath.RateCosts(paths) // no queue of TCP changes them
+	}
+	if p.Holds = s.hs != nil; p.Holds && !p.RemoteNonce.Present() {
+		p.RemoteNonce = s.hs.nobody
 	}
 	if p.State != Plain {
 		p.Unvalidated, p.Given = s.unvalidatedIn(p)

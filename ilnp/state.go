@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -29,6 +30,7 @@ type savedState struct {
 	Known      []savedKnown    `json:"known,omitempty"`
 	Sessions   []savedSession  `json:"sessions,omitempty"`
 	Boot       time.Time       `json:"boot,omitzero"` // Config.Boot
+	Offers     uint64          `json:"offers,omitempty"` // counters of our proofs are reserved up to this
 }
 
 type savedDisabled struct {
@@ -87,9 +89,10 @@ type savedKnown struct {
 	Names    []string      `json:"names,omitempty"`
 	Locators []savedRemote `json:"locators,omitempty"`
 	savedProfile
-	PlainUntil time.Time `json:"plain_until"`
-	Anywhere   bool      `json:"anywhere,omitempty"`
-	Keyed      bool      `json:"keyed,omitempty"`
+	PlainUntil time.Time     `json:"plain_until"`
+	Anywhere   bool          `json:"anywhere,omitempty"`
+	Keyed      bool          `json:"keyed,omitempty"`
+	Public     nidkey.Public `json:"public,omitzero"` // that the sessions below were proven with
 }
 
 type savedSession struct {
@@ -129,7 +132,8 @@ type savedSession struct {
 	MACSent      uint64        `json:"mac_sent,omitempty"` // counters of a keyed session; its keys are in no state
 	MACUpdated   uint64        `json:"mac_updated,omitempty"`
 	MACAcked     uint64        `json:"mac_acked,omitempty"`
-	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
+	MACRoot      []byte        `json:"mac_root,omitempty"` // what the keys of a session derive from that began by a proof
+	Known        []roam.L64    `json:"known,omitempty"`    // locators of ours from which the correspondent takes packets
 }
 
 type savedListed struct {
@@ -160,11 +164,15 @@ func (c *Core) Export() []byte { return c.State().Bytes() }
 // down, which need not hold up the core.
 func (c *Core) State() State {
 	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
+	if c.prover.counter > 0 {
+		st.Offers = c.prover.counter + reservedOffers
+	}
 	st.Disabled, st.Locals = c.host.save()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{
 			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
+			k.public,
 		})
 	}
 	for _, s := range c.sorted() {
@@ -215,6 +223,9 @@ func (s *session) save() savedSession {
 	if k := s.keys; k != nil {
 		v.Keyed, v.MACSent, v.MACUpdated, v.MACAcked = true, k.sent, k.updated, k.acks.top
 	}
+	if s.agreed != nil {
+		v.MACRoot = slices.Clone(s.agreed.root)
+	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
 	}
@@ -245,6 +256,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
 	}
 	c.host.restore(now, st.Locals)
+	c.prover.counter = st.Offers
 	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
 		if !v.Preinstalled {
@@ -273,7 +285,7 @@ func (c *node) restoreKnown(list []savedKnown) {
 	for _, v := range list {
 		c.known[v.NID] = &correspondent{
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
-			anywhere: v.Anywhere, keyed: v.Keyed,
+			anywhere: v.Anywhere, keyed: v.Keyed, public: v.Public,
 		}
 	}
 }
@@ -343,6 +355,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	if v.Keyed { // without keys until AddPeer gives the secret: it takes no update before
 		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated}
 		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
+		if len(v.MACRoot) > 0 {
+			s.agreed = &agreement{root: v.MACRoot, initiator: true, confirmed: true}
+		}
 	}
 	c.restoreName(s, v)
 	s.Machine, s.started, s.bad = s, v.Started, make(map[Path]bool)

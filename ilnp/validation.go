@@ -59,7 +59,9 @@ type pendingPeer struct {
 	proof      lifetimeProof
 	quiet      bool // it was validated otherwise than by the reply to a probe
 	rtt        time.Duration
-	early      []byte // a Locator Update that came before the session, whole
+	offer      *offered // its proof, which was accepted; nil: none
+	reached    bool     // it has answered a probe, while no proof of it was accepted
+	early      []byte   // a Locator Update that came before the session, whole
 	earlyLink  roam.LinkID
 	earlyAcked bool // that update was acknowledged
 }
@@ -332,6 +334,9 @@ func (ps *pendingPeers) timeout(now time.Time, k *pendingPeer) {
 // nonces. Packets of local programs that waited for it go to a known node by its
 // preinstalled entry.
 func (ps *pendingPeers) giveUp(now time.Time, k *pendingPeer) {
+	if k.offer == nil && ps.cache.proves(k.key.Remote.NID) {
+		ps.effects.refuse(now, k.alias, reasonUnproven)
+	}
 	ps.drop(now, k)
 	others := ps.byNIDs[k.nids()]
 	if ps.cache.sessionOf(k.alias) != nil || slices.ContainsFunc(others, func(o *pendingPeer) bool { return o.key.Nonce == k.key.Nonce }) {
@@ -380,12 +385,17 @@ func (ps *pendingPeers) validateByReply(now time.Time, k *pendingPeer, p ilnpwir
 // validate marks a pending peer as validated at its locator, with the nonce that it uses
 // now: it gets a session, or waits until it is known whether the old one is silent.
 func (ps *pendingPeers) validate(now time.Time, k *pendingPeer, n Nonce, rtt time.Duration) {
-	k.rtt, k.nonce, k.validated = rtt, n, now
+	k.rtt = rtt
+	if k.offer == nil && ps.cache.proves(k.key.Remote.NID) {
+		k.reached = true
+		return // that anybody can who is there
+	}
+	k.nonce, k.validated = n, now
 	s := ps.cache.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
-	old := ps.cache.predecessor(k.key.Local, k.key.Remote)
+	old := ps.continued(k)
 	if s != nil && !s.confirmed && old != s {
 		ps.effects.disown(now, s)
-		s, old = nil, ps.cache.predecessor(k.key.Local, k.key.Remote)
+		s, old = nil, ps.continued(k)
 	}
 	switch {
 	case s != nil:
@@ -398,6 +408,15 @@ func (ps *pendingPeers) validate(now time.Time, k *pendingPeer, n Nonce, rtt tim
 		k.state = waiting
 		ps.probeOld(now, k, old)
 	}
+}
+
+// continued returns the session that a validated peer may continue. One that has proven itself
+// continues that with the name, wherever it is.
+func (ps *pendingPeers) continued(k *pendingPeer) *session {
+	if k.offer != nil {
+		return ps.cache.holder(k.key.Local, k.key.Remote.NID)
+	}
+	return ps.cache.predecessor(k.key.Local, k.key.Remote)
 }
 
 // admit delivers the held packets of a pending peer, and of others that are the same node
@@ -435,7 +454,7 @@ func (ps *pendingPeers) probeOld(now time.Time, k *pendingPeer, old *session) {
 // lost or late must not decide, as a session that is replaced takes its connections with
 // it.
 func (ps *pendingPeers) decide(now time.Time, k *pendingPeer) {
-	old := ps.cache.predecessor(k.key.Local, k.key.Remote)
+	old := ps.continued(k)
 	known := old != nil && old.remotes.find(k.key.Remote.L64) != nil
 	alive := old != nil && old.lastNonceRx.After(k.validated)
 	same := ps.cache.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
@@ -449,7 +468,7 @@ func (ps *pendingPeers) decide(now time.Time, k *pendingPeer) {
 		ps.drop(now, k)
 	case alive:
 		ps.effects.startFrom(now, k, nil)
-	case !known && !old.dead && k.oldProbes < silenceTries:
+	case !known && !old.dead && k.offer == nil && k.oldProbes < silenceTries:
 		ps.probeOld(now, k, old)
 	default:
 		ps.replace(now, k, old)

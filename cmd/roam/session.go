@@ -149,9 +149,12 @@ func notesOn(s control.Session, p control.SessionPath) string {
 
 // sessionFigures prints the facts that only a peer with a session has.
 func (pr *printer) sessionFigures(line func(name, format string, args ...any), s control.Session) {
-	if s.Proof == "keyed" {
-		line("proof", "keyed: Locator Updates need a MAC by its key")
-	} else {
+	switch {
+	case s.Proved:
+		line("proof", "keyed: it has proven its key at set-up; Locator Updates need a MAC")
+	case s.Proof == "keyed":
+		line("proof", "keyed: Locator Updates need a MAC by its key; the session began without a proof")
+	default:
 		line("proof", "nonce")
 	}
 	if s.LacksKey {

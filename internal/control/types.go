@@ -118,6 +118,7 @@ type Session struct {
 	Encapsulation string          `json:"encapsulation"`       // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
 	Spread        string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
 	Proof         string          `json:"proof"`               // of its Locator Updates: "keyed" or "nonce"
+	Proved        bool            `json:"proved,omitempty"`    // it has proven its key at set-up
 	LacksKey      bool            `json:"lacks_key,omitempty"` // its last update had no MAC: forged, or it lacks our key
 	WhyPlain      string          `json:"why_plain,omitempty"` // why the state is "plain"
 	LastMove      time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators

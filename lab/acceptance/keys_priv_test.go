@@ -48,6 +48,8 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s shows\n%s", h.name, out)
 		}
 	}
+	mn.proved("cn")
+	cn.proved("mn")
 	w.sub("soft handoff", func(t *testing.T) {
 		w.cable("mn", "net2", true)
 		mn.becomes("net2")
@@ -72,6 +74,64 @@ func TestKeys(t *testing.T) {
 	for _, h := range []*host{mn, cn} {
 		secretFree(t, h)
 	}
+}
+
+// proved waits until a session shows that its peer has proven its key.
+func (h *host) proved(peer string) {
+	h.w.t.Helper()
+	testutil.Eventually(h.w.t, patience, func() bool {
+		s := h.with(peer)
+		return s.State == "established" && s.Proved && s.Proof == "keyed"
+	}, h.name+" shows that "+peer+" has proven its key")
+}
+
+// TestProof has a keyed host contact another one from a network that no line lists.
+// First packets of another node in its name wait with the daemon.
+func TestProof(t *testing.T) {
+	w := newWorld(t, "proof", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
+	w.cable("mn", "net2", false)
+	mn, cn := w.newHost("mn", settings{accept: "known"}).start(), w.newHost("cn", settings{accept: "known"}).start()
+	mn.becomes("net1")
+	for _, pair := range [][2]*host{{mn, cn}, {cn, mn}} {
+		pair[0].roam("key", "new")
+		pair[1].roam("add", strings.TrimSpace(pair[0].roam("export")), "--as", pair[0].name)
+	}
+	w.cable("mn", "net2", true)
+	mn.becomes("net2")
+	w.cable("mn", "net1", false)
+	f := &forgery{w: w, mn: mn, cn: cn, tap: w.tap(t, w.r1, "core"), inject: w.injector(t, "r1")}
+	f.cnWire = roam.ILVFromAddr(w.wire("cn", 1))
+	for n := range f.mnWire {
+		f.mnWire[n] = roam.ILVFromAddr(w.wire("mn", n+1))
+	}
+	other, err := ilnpwire.NewNonce([]byte{6, 6, 6, 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := other.AppendHeader(nil, 17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.counted(t, cn, "a first packet in mn's name, from where its line has it", "rx_held", func() {
+		f.inject.send(f.raw(f.mnWire[0], f.cnWire, 60, append(header, datagram()...)))
+	})
+	began := time.Now()
+	u := w.udp(t, "mn", "cn", "cn", 7000, 500)
+	mn.proved("cn")
+	cn.proved("mn")
+	w.lossless(t, u, began)
+	if s := cn.with("mn"); s.Address != w.session("mn") {
+		t.Errorf("cn has mn under another name: %+v", s)
+	}
+	_, offer := f.tap.last("an offer of mn", func(p ilnpwire.Packet) bool {
+		return p.Src.NID == f.mnWire[0].NID && p.Proof != nil && p.Proof.Step == ilnpwire.ProofOffer
+	})
+	f.counted(t, cn, "a replayed probe and offer", "core_refused_proof", func() {
+		f.inject.send(append(offer[:len(offer):len(offer)], nil...))
+		m := append([]byte(nil), offer...)
+		m[len(m)-40] ^= 1 // its MAC
+		f.inject.send(m)
+	})
 }
 
 // keyed has an attacker at another place of the path send updates and data in mn's name.

@@ -53,6 +53,7 @@ type Session struct {
 	Encapsulation string        `json:"encapsulation"`
 	Spread        string        `json:"spread"`
 	Proof         string        `json:"proof"`
+	Proved        bool          `json:"proved"`
 	MoveMs        float64       `json:"last_move_ms"`
 	TxPackets     uint64        `json:"tx_packets"`
 	RxPackets     uint64        `json:"rx_packets"`

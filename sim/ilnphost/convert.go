@@ -160,6 +160,9 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 			f |= decide.Named
 		}
 	}
+	if e.Holds {
+		f |= decide.ByAlias // and not Named: the programs then hold every other nonce
+	}
 	for flag, is := range map[decide.Flags]bool{
 		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap,
 		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow, decide.Placed: isPlaced(e),

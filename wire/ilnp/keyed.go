@@ -11,9 +11,9 @@ import (
 
 // OptionExperiment is the type of the experimental destination option (RFC 4727 §3). Its two
 // high bits make a node that does not know it skip it (RFC 8200 §4.2). The first byte of its
-// data says which of Roam's experiments it is. This package knows one, the MAC of a Locator
-// Update, which stands behind the Nonce option in the same header. DEVIATION: no RFC
-// defines it, see docs/rfc/rfc6743.md.
+// data says which of Roam's experiments it is. This package knows two, which stand behind the
+// Nonce option in the same header: the Proof of a set-up, and the MAC of a Locator Update.
+// DEVIATION: no RFC defines it, see docs/rfc/rfc6743.md.
 //
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|  Option Type  |  Opt Data Len |     Kind      |               |
@@ -41,7 +41,7 @@ const (
 	macAt      = countersAt + 16
 
 	noNextHeader = 59
-	behindLen    = 40 // of the header behind the message, in UDP
+	macBehind    = 40 // bytes of the header behind the message, in UDP
 )
 
 // MACLen is the length of a MAC in bytes.
@@ -74,8 +74,9 @@ func parseSeal(b []byte) *Seal {
 	}
 }
 
-// findSeal returns the MAC of a packet. Two of them count as none: a receiver must not choose.
-func findSeal(packet []byte, c ip6.Chain) (found *Seal) {
+// findOne returns the option of a packet that parse knows. Two of them count as none: a receiver
+// must not choose.
+func findOne[T any](packet []byte, c ip6.Chain, parse func([]byte) *T) (found *T) {
 	n := 0
 	for _, e := range c.Exts {
 		if e.Proto != ip6.DestOpts {
@@ -86,7 +87,7 @@ func findSeal(packet []byte, c ip6.Chain) (found *Seal) {
 			continue
 		}
 		for _, o := range list {
-			if s := parseSeal(packet[o.Offset : e.Offset+e.Len]); s != nil {
+			if s := parse(packet[o.Offset : e.Offset+e.Len]); s != nil {
 				found = s
 				n++
 			}
@@ -98,22 +99,27 @@ func findSeal(packet []byte, c ip6.Chain) (found *Seal) {
 	return found
 }
 
-// appendSealed appends a Destination Options header with the nonce and the MAC.
-func (n Nonce) appendSealed(b []byte, s Seal) ([]byte, error) {
+// appendWith appends a Destination Options header with the nonce and a further option.
+func (n Nonce) appendWith(b []byte, o ip6.Option) ([]byte, error) {
 	if n.Len != 4 && n.Len != 12 {
 		return nil, fmt.Errorf("nonce option: %d bytes: %w", n.Len, ErrNonceLength)
 	}
-	return ip6.AppendOptions(b, ip6.ICMPv6, []ip6.Option{{Type: OptionNonce, Data: n.Value()}, s.option()})
+	return ip6.AppendOptions(b, ip6.ICMPv6, []ip6.Option{{Type: OptionNonce, Data: n.Value()}, o})
 }
 
 // BuildSealed is BuildUpdate with a MAC.
 func BuildSealed(src, dst roam.ILV, nonce Nonce, lu LocatorUpdate, s Seal) ([]byte, error) {
+	return buildWith(src, dst, nonce, lu, s.option())
+}
+
+// buildWith is BuildUpdate with an option behind the nonce.
+func buildWith(src, dst roam.ILV, nonce Nonce, lu LocatorUpdate, o ip6.Option) ([]byte, error) {
 	h := ip6.Header{
 		TrafficClass: TrafficClassCS6, NextHeader: ip6.DestOpts, HopLimit: HopLimit, Src: src.Addr(), Dst: dst.Addr(),
 	}
 	b, err := h.AppendTo(nil)
 	if err == nil {
-		b, err = nonce.appendSealed(b, s)
+		b, err = nonce.appendWith(b, o)
 	}
 	if err == nil {
 		b, err = lu.AppendTo(b)
@@ -133,22 +139,47 @@ func finished(b []byte) ([]byte, error) {
 	return b, ip6.FinishL4(b)
 }
 
-// putBehind moves the MAC of a whole packet behind its message, for Encapsulate. Other packets
-// stay as they are.
+// putBehind moves the MAC or the proof of a whole packet behind its message, for Encapsulate.
+// Other packets stay as they are.
 func putBehind(packet []byte, c ip6.Chain, f Found) ([]byte, error) {
-	s := findSeal(packet, c)
-	if s == nil || f.Alone || len(c.Exts) != 1 || c.Upper != ip6.ICMPv6 {
+	s, p := findOne(packet, c, parseSeal), findOne(packet, c, parseProof)
+	if (s == nil) == (p == nil) || f.Alone || len(c.Exts) != 1 || c.Upper != ip6.ICMPv6 {
 		return packet, nil
+	}
+	var o ip6.Option
+	if s != nil {
+		o = s.option()
+	} else {
+		o = p.option()
 	}
 	b, err := f.Nonce.AppendHeader(append([]byte(nil), packet[:ip6.HeaderLen]...), ip6.ICMPv6)
 	if err != nil {
 		return nil, err
 	}
-	b, err = ip6.AppendOptions(append(b, packet[c.UpperOffset:c.End]...), noNextHeader, []ip6.Option{s.option()})
+	b, err = ip6.AppendOptions(append(b, packet[c.UpperOffset:c.End]...), noNextHeader, []ip6.Option{o})
 	if err != nil {
 		return nil, err
 	}
 	return finished(b)
+}
+
+// behind are the options that stand behind a message, with the length of their header.
+var behind = []struct {
+	length int
+	option func(b []byte) (ip6.Option, bool)
+}{
+	{macBehind, func(b []byte) (o ip6.Option, ok bool) {
+		if s := parseSeal(b); s != nil {
+			return s.option(), true
+		}
+		return o, false
+	}},
+	{proofBehind, func(b []byte) (o ip6.Option, ok bool) {
+		if p := parseProof(b); p != nil {
+			return p.option(), true
+		}
+		return o, false
+	}},
 }
 
 // putBeside undoes putBehind, for Decapsulate, in a packet whose nonce header is at an offset.
@@ -158,20 +189,26 @@ func putBeside(inner []byte, at int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := c.End - behindLen
-	if c.Upper != ip6.ICMPv6 || !c.Whole() || end < c.UpperOffset+ip6.ICMPHeaderLen ||
-		inner[c.UpperOffset] != TypeLocatorUpdate || inner[end] != noNextHeader || inner[end+1] != behindLen/8-1 {
+	if c.Upper != ip6.ICMPv6 || !c.Whole() {
 		return inner, nil
 	}
 	message := inner[c.UpperOffset:c.End]
-	f, err := FindNonce(inner, c)
-	s := parseSeal(inner[end+ip6.OptionsAt:])
-	if err != nil || s == nil || !f.Alone || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, message) != 0 {
-		return inner, nil
+	for _, h := range behind {
+		end := c.End - h.length
+		if end < c.UpperOffset+ip6.ICMPHeaderLen || inner[c.UpperOffset] != TypeLocatorUpdate ||
+			inner[end] != noNextHeader || int(inner[end+1]) != h.length/8-1 {
+			continue
+		}
+		f, err := FindNonce(inner, c)
+		o, ok := h.option(inner[end+ip6.OptionsAt : c.End])
+		if err != nil || !ok || !f.Alone || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, message) != 0 {
+			continue
+		}
+		b, err := f.Nonce.appendWith(append([]byte(nil), inner[:at]...), o)
+		if err != nil {
+			return nil, err
+		}
+		return finished(append(b, inner[c.UpperOffset:end]...))
 	}
-	b, err := f.Nonce.appendSealed(append([]byte(nil), inner[:at]...), *s)
-	if err != nil {
-		return nil, err
-	}
-	return finished(append(b, inner[c.UpperOffset:end]...))
+	return inner, nil
 }

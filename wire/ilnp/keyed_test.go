@@ -112,7 +112,7 @@ func TestSealedRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := findSeal(two, ip6.Chain{Exts: []ip6.Ext{{Proto: ip6.DestOpts, Len: len(two)}}}); s != nil {
+	if s := findOne(two, ip6.Chain{Exts: []ip6.Ext{{Proto: ip6.DestOpts, Len: len(two)}}}, parseSeal); s != nil {
 		t.Error("two MACs in one packet count as one")
 	}
 }

@@ -31,6 +31,7 @@ type Packet struct {
 	Encapsulated bool   // ParseControl took it out of UDP
 	Nonce        Nonce  // the zero value: no Nonce option
 	Seal         *Seal  // nil: no MAC
+	Proof        *Proof // nil: no proof
 	Proto        uint8  // upper-layer protocol
 	Type, Code   uint8  // of an ICMPv6 message, if its header is present
 	OverNIDs     bool   // its ICMPv6 checksum counts locators as zero
@@ -121,7 +122,8 @@ func newPacket(b []byte, c ip6.Chain) (Packet, error) {
 		FlowLabel:    c.Header.FlowLabel,
 		HopLimit:     c.Header.HopLimit,
 		Nonce:        f.Nonce,
-		Seal:         findSeal(b, c),
+		Seal:         findOne(b, c, parseSeal),
+		Proof:        findOne(b, c, parseProof),
 		Proto:        c.Upper,
 		Fragmented:   !c.Whole(),
 		Later:        c.Later(),

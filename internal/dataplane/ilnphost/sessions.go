@@ -259,6 +259,11 @@ func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 			r.Flags |= bpfEntryFlagsENTRY_NAMED
 		}
 	}
+	if entry.Holds {
+		// The programs hold every other nonce of a session that is not found by its NIDs. They find
+		// this one, as its alias is the NID.
+		r.Flags |= bpfEntryFlagsENTRY_BY_ALIAS
+	}
 	nids := ip6.Add(sum(uint64(entry.LocalNID)), sum(uint64(entry.RemoteNID)))
 	aliases := ip6.Add(sum(uint64(entry.Key.Local)), sum(uint64(entry.Key.Remote)))
 	delta := ip6.Add(nids, ^aliases)

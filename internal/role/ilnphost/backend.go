@@ -238,6 +238,7 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 			return
 		}
 		h.key = key
+		h.engine.Core().SetKey(key)
 		h.apply(now, next)
 		failure = h.loadNames(h.engine.Core())
 	})

@@ -118,7 +118,7 @@ func sessionFrom(s ilnp.PeerState, prefix roam.L64, names shownNames) control.Se
 		LastMove: s.LastMove, LastMoveMS: control.Millis(s.LastMoveRTT),
 		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Encapsulation: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
-	out.Proof, out.LacksKey = "nonce", s.Unkeyed
+	out.Proof, out.Proved, out.LacksKey = "nonce", s.Proved, s.Unkeyed
 	if s.Keyed {
 		out.Proof = "keyed"
 	}

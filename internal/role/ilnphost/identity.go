@@ -100,7 +100,8 @@ func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 		DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(h.cfg.ILNP.NonceLength),
 		Rule: coreRule[h.cfg.ILNP.Checksum], Rand: rand.Reader, FallbackLifetime: h.cfg.ILNP.FallbackLifetime,
 		IdleTimeout: h.cfg.ILNP.IdleTimeout, SessionPrefix: h.cfg.Host.SessionPrefix, ProbeID: probeID,
-		Boot: clocks.Instant(1), UDPPort: h.cfg.ILNP.UDPPort, Preinstall: preinstallMost, MaxSessions: h.cfg.ILNP.MaxSessions,
+		Key: h.key, Boot: clocks.Instant(1), UDPPort: h.cfg.ILNP.UDPPort, Preinstall: preinstallMost,
+		MaxSessions: h.cfg.ILNP.MaxSessions,
 	}
 }
 

@@ -179,6 +179,9 @@ func (h *Host) know(now time.Time, core *ilnp.Core, r naming.Record) error {
 
 // placesOf returns a peer as the data plane takes it.
 func placesOf(p ilnp.Peer) dataplane.Record {
+	if p.Secret.Present() { // what comes from it waits for its proof, wherever it is
+		return dataplane.Record{NID: p.NID}
+	}
 	r := dataplane.Record{NID: p.NID, Anywhere: p.Anywhere}
 	for _, l := range p.Locators {
 		r.Locators = append(r.Locators, l.L64)
@@ -206,7 +209,7 @@ func (h *Host) peerOf(r naming.Record) ilnp.Peer {
 		if err != nil { // the parser refuses such a key
 			h.log.Warn("a peer's key is not used", "peer", r.NID, "err", err)
 		}
-		p.Secret = secret
+		p.Secret, p.Public = secret, r.Key.Public
 	}
 	for _, l := range r.Locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l.L64, Preference: l.Preference, Lifetime: roam.Infinite})

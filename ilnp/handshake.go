@@ -1,0 +1,200 @@
+package ilnp
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"roam"
+	"roam/nidkey"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Two nodes that have each other's key prove at set-up who they are: docs/design/keys.md has the
+// sequence. This file is what they compute. A MAC by the static secret of both comes before all
+// else, so that a forged proof costs one HMAC. The root of the session covers that secret and
+// three of ephemeral keys, as in the pattern IK of Noise.
+
+// labelProof and labelRoot separate these keys from all others of the same secrets.
+const (
+	labelProof = "roam proof 1"
+	labelRoot  = "roam proof root 1"
+)
+
+// handshake is what the initiator of a proof has until the answer comes.
+type handshake struct {
+	ephemeral nidkey.Key
+	offers    []ilnpwire.Proof // the last few
+	challenge [ilnpwire.ProofTokenLen]byte
+	nobody    Nonce // which nobody sends: stands in the entry for the peer's, that is not known yet
+	tries     int
+	since     time.Time
+	last      time.Time
+}
+
+// agreement is what both ends have after a proof.
+type agreement struct {
+	root      []byte
+	theirs    [nidkey.KeyLen]byte // ephemeral key of the peer
+	last      ilnpwire.Proof      // our answer, or our confirmation, which goes again to what it is for
+	path      Path                // by which it went
+	encap     bool                // in UDP
+	initiator bool
+	confirmed bool // the peer has shown that it has the root
+	tries     int
+}
+
+// offered is an offer that was accepted.
+type offered struct {
+	proof ilnpwire.Proof
+	es    nidkey.Secret
+	path  Path
+	encap bool
+}
+
+// proofKey derives the key of the MACs of one direction.
+func proofKey(secret nidkey.Secret, from, to roam.NID) []byte {
+	info := binary.BigEndian.AppendUint64([]byte(labelProof), uint64(from))
+	info = binary.BigEndian.AppendUint64(info, uint64(to))
+	key, _ := hkdf.Key(sha256.New, secret.Bytes(), nil, string(info), sha256.Size) // fails for long keys only
+	return key
+}
+
+// appendNonce appends a nonce in 13 bytes.
+func appendNonce(b []byte, n Nonce) []byte { return append(append(b, n.Len), n.Bytes[:]...) }
+
+// proofMAC covers the option before its MAC, the nonce of its packet, and in all but an offer
+// the nonce of the receiver. The key covers direction and NIDs.
+func proofMAC(key []byte, p ilnpwire.Proof, sender, receiver Nonce) (mac [ilnpwire.MACLen]byte) {
+	h := hmac.New(sha256.New, key)
+	h.Write(appendNonce(appendNonce(p.Covered(), sender), receiver))
+	copy(mac[:], h.Sum(nil))
+	return mac
+}
+
+// sealProof fills in the MAC.
+func sealProof(key []byte, p ilnpwire.Proof, sender, receiver Nonce) ilnpwire.Proof {
+	p.MAC = proofMAC(key, p, sender, receiver)
+	return p
+}
+
+// isProof reports whether the MAC is right.
+func isProof(key []byte, p ilnpwire.Proof, sender, receiver Nonce) bool {
+	mac := proofMAC(key, p, sender, receiver)
+	return hmac.Equal(mac[:], p.MAC[:])
+}
+
+// transcript is what the root of a session covers besides the secrets, from the initiator's side.
+type transcript struct {
+	initiator, responder           roam.NID
+	initiatorNonce, responderNonce Nonce
+	offer                          ilnpwire.Proof
+	answer                         [nidkey.KeyLen]byte // ephemeral key of the responder
+}
+
+// rootOf derives the root from the static secret and those of es, ee and se.
+func rootOf(t transcript, ss, es, ee, se nidkey.Secret) []byte {
+	var secrets []byte
+	for _, s := range []nidkey.Secret{ss, es, ee, se} {
+		secrets = append(secrets, s.Bytes()...)
+	}
+	info := binary.BigEndian.AppendUint64([]byte(labelRoot), uint64(t.initiator))
+	info = binary.BigEndian.AppendUint64(info, uint64(t.responder))
+	info = appendNonce(appendNonce(info, t.initiatorNonce), t.responderNonce)
+	info = append(append(info, t.offer.Covered()...), t.answer[:]...)
+	root, _ := hkdf.Key(sha256.New, secrets, nil, string(info), sha256.Size) // fails for long keys only
+	return root
+}
+
+// tokenOf shows that the sender of an answer, or of a confirmation, has the root.
+func tokenOf(root []byte, p ilnpwire.Proof) (token [ilnpwire.ProofTokenLen]byte) {
+	p.Token = token
+	h := hmac.New(sha256.New, root)
+	h.Write(p.Covered())
+	copy(token[:], h.Sum(nil))
+	return token
+}
+
+// answered derives the root on the initiator's side.
+func (h *handshake) answered(t transcript, own *nidkey.Key, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
+	es, err := h.ephemeral.Shared(peer)
+	if err != nil {
+		return nil, err
+	}
+	ee, err := h.ephemeral.Shared(t.answer)
+	if err != nil {
+		return nil, err
+	}
+	se, err := own.Shared(t.answer)
+	if err != nil {
+		return nil, err
+	}
+	return rootOf(t, ss, es, ee, se), nil
+}
+
+// answer derives the root on the responder's side. es was computed as the offer was accepted.
+func (o *offered) answer(t transcript, ephemeral nidkey.Key, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
+	ee, err := ephemeral.Shared(o.proof.Ephemeral)
+	if err != nil {
+		return nil, err
+	}
+	se, err := ephemeral.Shared(peer)
+	if err != nil {
+		return nil, err
+	}
+	return rootOf(t, ss, o.es, ee, se), nil
+}
+
+// freshness is what a responder remembers of one peer's offers, and an initiator of its own. It
+// is in no state: a responder that was restarted cannot tell which offers it has accepted, and
+// a challenge costs one round trip.
+type freshness struct {
+	seen  bool
+	last  uint64 // counter of the newest offer that was accepted
+	floor uint64 // number of the last challenge that was answered
+}
+
+// challenges makes challenges, and recognizes those that it made. Nothing is kept of one but
+// its number.
+type challenges struct {
+	secret [32]byte
+	made   uint64
+}
+
+func (c *challenges) tag(number uint64, nids SessionKey, n Nonce, ephemeral [nidkey.KeyLen]byte) []byte {
+	b := binary.BigEndian.AppendUint64(nil, number)
+	b = binary.BigEndian.AppendUint64(b, uint64(nids.Local))
+	b = binary.BigEndian.AppendUint64(b, uint64(nids.Remote))
+	h := hmac.New(sha256.New, c.secret[:])
+	h.Write(append(appendNonce(b, n), ephemeral[:]...))
+	return h.Sum(nil)[:ilnpwire.ProofTokenLen-8]
+}
+
+// next returns a challenge for an offer.
+func (c *challenges) next(nids SessionKey, n Nonce, ephemeral [nidkey.KeyLen]byte) (t [ilnpwire.ProofTokenLen]byte) {
+	c.made++
+	binary.BigEndian.PutUint64(t[:], c.made)
+	copy(t[8:], c.tag(c.made, nids, n, ephemeral))
+	return t
+}
+
+// numberOf returns the number of the challenge that an offer answers; 0: none of ours.
+func (c *challenges) numberOf(p ilnpwire.Proof, nids SessionKey, n Nonce) uint64 {
+	number := binary.BigEndian.Uint64(p.Token[:])
+	if number > c.made || !hmac.Equal(p.Token[8:], c.tag(number, nids, n, p.Ephemeral)) {
+		return 0
+	}
+	return number
+}
+
+// accepts reports whether an offer is new, and notes that it was accepted: its counter is above
+// that of the last one, or it answers a challenge that no other offer has answered.
+func (f *freshness) accepts(counter, challenge uint64) bool {
+	if challenge <= f.floor && (!f.seen || counter <= f.last) {
+		return false
+	}
+	f.seen, f.last, f.floor = true, max(f.last, counter), max(f.floor, challenge)
+	return true
+}

@@ -1,0 +1,448 @@
+package ilnp
+
+import (
+	"crypto/hmac"
+	"time"
+
+	"roam"
+	"roam/nidkey"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// A proof at set-up. Towards a peer whose key the user has given no session begins without one:
+// the initiator's offer goes ahead of its first packet, behind a probe that makes the peer's
+// programs take it for a pending peer's; what comes from a node without a proof waits with the
+// daemon, at both ends, by the mechanism of pending peers. docs/design/keys.md.
+const (
+	proofFirst = 300 * time.Millisecond // to the first repetition, doubled each time
+	proofMax   = 15 * time.Second
+	proofTries = 4 // of a responder that is not confirmed, and of an initiator that has a session
+	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
+	// whoever has the lower NID: ours may go where the peer is not any more.
+	crossedTries = 3
+	offersKept   = 4 // an answer to an earlier offer counts
+
+	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
+	// the clock be set back, and more offers than a host makes between two states.
+	reservedOffers = uint64(time.Hour)
+)
+
+// proves reports whether a peer must prove that it has its key before it has a session.
+func (ca *cache) proves(nid roam.NID) bool {
+	k := ca.known[nid]
+	return ca.proving && k != nil && k.keyed
+}
+
+// prover is what a host needs for the proofs of all its sessions.
+type prover struct {
+	counter    uint64 // of the last offer
+	challenges challenges
+}
+
+// nextCounter returns the counter of an offer: the clock, or one more than any that was used or
+// reserved.
+func (p *prover) nextCounter(now time.Time) uint64 {
+	p.counter = max(p.counter+1, uint64(max(now.UnixNano(), 0)))
+	return p.counter
+}
+
+// prove begins a handshake, and reports whether it did.
+func (c *Core) prove(now time.Time, s *session) bool {
+	var random [nidkey.KeyLen]byte
+	k := c.known[s.remoteNID]
+	if !c.proves(s.remoteNID) || !k.secret.Present() || s.hs != nil {
+		return false
+	}
+	h := &handshake{nobody: Nonce{Len: 12}}
+	if !c.draw(now, random[:]) || !c.draw(now, h.nobody.Bytes[:]) {
+		return false
+	}
+	var err error
+	if h.ephemeral, err = nidkey.Ephemeral(random); err != nil {
+		return false
+	}
+	s.hs = h
+	return true
+}
+
+// renew begins a handshake for a session whose peer has answered with another nonce: it may have
+// lost its state, or somebody forges. Until it has proven itself the session stays as it is.
+func (c *Core) renew(now time.Time, s *session) {
+	if c.prove(now, s) {
+		c.upsert(now, s, s.entry.Paths)
+		c.offer(now, s)
+	}
+}
+
+// offerAgain repeats the offer of a session, as its peer has shown some life.
+func (c *Core) offerAgain(now time.Time, s *session) {
+	if s.hs != nil && now.Sub(s.hs.last) >= proofFirst {
+		c.offer(now, s)
+	}
+}
+
+// newOffer makes an offer that differs from those before.
+func (c *Core) newOffer(now time.Time, s *session) {
+	h, k := s.hs, c.known[s.remoteNID]
+	p := ilnpwire.Proof{Step: ilnpwire.ProofOffer, Counter: c.prover.nextCounter(now), Ephemeral: h.ephemeral.Public,
+		Token: h.challenge, Locators: c.listedInProof()}
+	h.offers = append(h.offers, sealProof(proofKey(k.secret, s.localNID, s.remoteNID), p, s.localNonce, Nonce{}))
+	h.offers = h.offers[max(0, len(h.offers)-offersKept):]
+}
+
+// listedInProof returns the locators that a proof lists.
+func (c *node) listedInProof() (list [ilnpwire.ProofLocators]roam.L64) {
+	for i, l := range c.host.told[:min(len(c.host.told), len(list))] {
+		list[i] = l.l64
+	}
+	return list
+}
+
+// offer sends the offer of a session, and arms the timer for the next time: at first along the
+// path that its packets take, then along all by turns. The programs of the peer hand it over
+// only behind a packet with the same nonce, so a probe goes ahead.
+func (c *Core) offer(now time.Time, s *session) {
+	h := s.hs
+	c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
+	sources, destinations := c.ends(now, s)
+	path, ok := c.obstructed.nextEnds(s.remoteNID, h.tries, sources, destinations)
+	if h.tries == 0 && len(s.entry.Paths) > 0 {
+		path, ok = s.entry.Paths[0], true
+	}
+	if !ok {
+		return
+	}
+	if len(h.offers) == 0 {
+		c.newOffer(now, s)
+		h.since = now
+	}
+	h.tries++
+	h.last = now
+	for _, encap := range c.proofForms(s, path, h.tries) {
+		form := FormOption
+		if encap {
+			form = FormUDP
+		}
+		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
+		c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
+	}
+}
+
+// proofForms says in which forms the n-th offer goes: encapsulated in UDP or not.
+func (c *sender) proofForms(s *session, p Path, n int) []bool {
+	switch {
+	case !c.hasUDP(s):
+		return []bool{false}
+	case s.encaps(p):
+		return []bool{true}
+	case n > 1:
+		return []bool{false, true}
+	}
+	return []bool{false}
+}
+
+// sendProof sends one message of a proof. The body of the Locator Update says nothing more.
+func (c *Core) sendProof(now time.Time, s *session, path Path, encap bool, p ilnpwire.Proof) {
+	body := []ilnpwire.LocatorEntry{{L64: path.Local.L64, Lifetime: 1}}
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: body}
+	if p.Step == ilnpwire.ProofAnswer || p.Step == ilnpwire.ProofChallenge {
+		lu.Operation = ilnpwire.Acknowledgement
+	}
+	src, dst := roam.ILV{NID: s.localNID, L64: path.Local.L64}, roam.ILV{NID: s.remoteNID, L64: path.Remote}
+	if b, err := ilnpwire.BuildProof(src, dst, s.localNonce, lu, p); err == nil {
+		c.transmitControl(now, s, path, b, encap)
+	}
+}
+
+// handleProof handles a message of a proof. The first check costs one HMAC.
+func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, bytes int) {
+	nids, k := SessionKey{p.Dst.NID, p.Src.NID}, c.known[p.Src.NID]
+	by := Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}
+	switch {
+	case !p.Nonce.Present():
+		c.refuse(now, nids, reasonNoNonce)
+		return
+	case !c.proves(p.Src.NID) || !k.secret.Present():
+		c.refuse(now, nids, reasonProofNoKey)
+		return
+	}
+	c.accounts.received(now, p.Src, bytes, 1)
+	key, refused := proofKey(k.secret, p.Src.NID, p.Dst.NID), ""
+	switch p.Proof.Step {
+	case ilnpwire.ProofOffer:
+		refused = c.handleOffer(now, key, by, p)
+	case ilnpwire.ProofConfirm:
+		refused = c.handleConfirm(now, key, p)
+	default:
+		refused = c.handleAnswer(now, key, by, p)
+	}
+	if refused != "" {
+		c.refuse(now, nids, refused)
+	}
+}
+
+// isListedIn reports whether a node that has made a proof is where that came from: the proof
+// lists the locator, or a record does. So nobody who has copied it on the path gets an answer at
+// another place, and a border that rewrites headers does no harm where a record has its locators.
+func (ca *cache) isListedIn(p ilnpwire.Packet) bool {
+	return p.Proof.Lists(p.Src.L64) || ca.lists(p.Src)
+}
+
+// handleOffer handles an offer. It returns why it is refused, or "".
+func (c *Core) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
+	local, remote := p.Dst.NID, p.Src.NID
+	k, offer := c.known[remote], *p.Proof
+	s := c.byNonce(local, remote, p.Nonce)
+	pending := c.pending.byKey[Pending{Local: local, Remote: p.Src, Nonce: p.Nonce}]
+	switch {
+	case !isProof(key, offer, p.Nonce, Nonce{}):
+		return reasonProofForged
+	case !c.isListedIn(p):
+		return reasonProofPlace
+	case s != nil && s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == offer.Ephemeral:
+		c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the answer was lost
+		return ""
+	case s == nil && pending == nil:
+		return reasonNoSession
+	case s == nil && pending.offer != nil && pending.offer.proof.Ephemeral == offer.Ephemeral:
+		return "" // it waits until the old nonce is known to be silent
+	case c.isCrossed(local, remote):
+		return "" // the peer answers ours
+	case !k.offers.accepts(offer.Counter, c.prover.challenges.numberOf(offer, SessionKey{local, remote}, p.Nonce)):
+		c.challenge(now, s, pending, by, p)
+		return reasonProofOld
+	}
+	es, err := c.cfg.Key.Shared(offer.Ephemeral)
+	if err != nil {
+		return reasonProofForged
+	}
+	o := &offered{proof: offer, es: es, path: by, encap: p.Encapsulated}
+	if s != nil {
+		c.agreeAnew(now, s, o)
+		return ""
+	}
+	c.pending.proven(now, pending, o)
+	return ""
+}
+
+// isCrossed reports whether this host has made an offer to the same peer, and its own counts:
+// that of the lower NID does, where both ends begin at once.
+func (c *Core) isCrossed(local, remote roam.NID) bool {
+	s := c.holder(local, remote)
+	return s != nil && s.hs != nil && s.hs.tries < crossedTries && s.state != Plain && local < remote
+}
+
+// challenge answers an offer that may be a copy of an earlier one. It tells the peer the
+// counter above which its next one has to be.
+func (c *Core) challenge(now time.Time, s *session, k *pendingPeer, by Path, p ilnpwire.Packet) {
+	nids, peer := SessionKey{p.Dst.NID, p.Src.NID}, c.known[p.Src.NID]
+	if s == nil {
+		own, _ := c.pending.ownTowards(k)
+		s = &session{localNID: nids.Local, remoteNID: nids.Remote, localNonce: own} // for its ends only
+	}
+	if c.prover.challenges.made == 0 && !c.draw(now, c.prover.challenges.secret[:]) {
+		return
+	}
+	q := ilnpwire.Proof{Step: ilnpwire.ProofChallenge, Counter: peer.offers.last, Ephemeral: p.Proof.Ephemeral,
+		Token: c.prover.challenges.next(nids, p.Nonce, p.Proof.Ephemeral)}
+	key := proofKey(peer.secret, nids.Local, nids.Remote)
+	c.sendProof(now, s, by, p.Encapsulated, sealProof(key, q, s.localNonce, p.Nonce))
+}
+
+// proven makes a session of a pending peer that has proven itself, as of one that was validated.
+func (ps *pendingPeers) proven(now time.Time, k *pendingPeer, o *offered) {
+	sent := k.sent
+	k.offer, k.sent, k.quiet, k.encap = o, nil, !k.reached, o.encap
+	ps.validate(now, k, k.key.Nonce, k.rtt)
+	if s := ps.cache.byNonce(k.key.Local, k.key.Remote.NID, k.key.Nonce); s != nil {
+		ps.probes.inherit(s, sent)
+	} else {
+		k.sent = sent
+	}
+}
+
+// agree derives the root of a session on the responder's side, and answers.
+func (c *Core) agree(now time.Time, s *session, o *offered, theirs Nonce) bool {
+	var random [nidkey.KeyLen]byte
+	k := c.known[s.remoteNID]
+	if k == nil || !c.draw(now, random[:]) {
+		return false
+	}
+	ephemeral, err := nidkey.Ephemeral(random)
+	if err != nil {
+		return false
+	}
+	root, err := o.answer(transcript{
+		initiator: s.remoteNID, responder: s.localNID, initiatorNonce: theirs, responderNonce: s.localNonce,
+		offer: o.proof, answer: ephemeral.Public,
+	}, ephemeral, k.public, k.secret)
+	if err != nil {
+		return false
+	}
+	p := ilnpwire.Proof{
+		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(),
+	}
+	p.Token = tokenOf(root, p)
+	p = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), p, s.localNonce, theirs)
+	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap}
+	c.sendProof(now, s, o.path, o.encap, p)
+	return true
+}
+
+// agreeAnew is agree for a session that goes on: its peer has asked for a new proof.
+func (c *Core) agreeAnew(now time.Time, s *session, o *offered) {
+	if c.agree(now, s, o, s.remoteNonce) {
+		c.rekeySession(now, s)
+		c.awaitConfirm(now, s)
+	}
+}
+
+// awaitConfirm has an answer repeated until its peer has shown that it has the root.
+func (c *Core) awaitConfirm(now time.Time, s *session) {
+	c.arm(&s.schedule, timerProve, now, proofFirst<<s.agreed.tries)
+}
+
+// handleAnswer handles an answer or a challenge, of the session whose offer it is for.
+func (c *Core) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
+	for _, s := range c.between(p.Dst.NID, p.Src.NID) {
+		a := s.agreed
+		switch {
+		case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
+		case !c.isListedIn(p) && p.Proof.Step == ilnpwire.ProofAnswer:
+			return reasonProofPlace
+		case s.hs != nil && p.Proof.Step == ilnpwire.ProofChallenge:
+			return c.challenged(now, s, *p.Proof)
+		case s.hs != nil:
+			return c.answeredOffer(now, s, by, p)
+		case a != nil && a.initiator && a.theirs == p.Proof.Ephemeral && p.Proof.Step == ilnpwire.ProofAnswer:
+			c.sendProof(now, s, by, p.Encapsulated, a.last) // the confirmation was lost
+			return ""
+		default:
+			return reasonProofOld
+		}
+	}
+	return reasonProofForged
+}
+
+// challenged makes an offer that answers a challenge.
+func (c *Core) challenged(now time.Time, s *session, p ilnpwire.Proof) string {
+	const most = 1 << 63 // a peer could use up the counters otherwise
+	h := s.hs
+	if p.Ephemeral != h.ephemeral.Public || p.Token == h.challenge {
+		return reasonProofOld
+	}
+	h.challenge = p.Token
+	if p.Counter < most {
+		c.prover.counter = max(c.prover.counter, p.Counter)
+	}
+	c.newOffer(now, s)
+	h.tries = max(h.tries-1, 0) // the path works
+	c.offer(now, s)
+	return ""
+}
+
+// answeredOffer establishes a session whose peer has accepted our offer, if that has the root.
+func (c *Core) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Packet) string {
+	h, k := s.hs, c.known[s.remoteNID]
+	var offer *ilnpwire.Proof
+	for i := range h.offers {
+		if h.offers[i].Counter == p.Proof.Counter {
+			offer = &h.offers[i]
+		}
+	}
+	if offer == nil {
+		return reasonProofOld
+	}
+	root, err := h.answered(transcript{
+		initiator: s.localNID, responder: s.remoteNID, initiatorNonce: s.localNonce, responderNonce: p.Nonce,
+		offer: *offer, answer: p.Proof.Ephemeral,
+	}, c.cfg.Key, k.public, k.secret)
+	token := tokenOf(root, *p.Proof)
+	if err != nil || !hmac.Equal(token[:], p.Proof.Token[:]) {
+		return reasonProofForged
+	}
+	q := ilnpwire.Proof{
+		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
+	}
+	q.Token = tokenOf(root, q)
+	q = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
+	s.agreed = &agreement{root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true}
+	if h.tries == 1 && len(h.offers) == 1 {
+		s.noteRTT(now.Sub(h.since), by.Local)
+	}
+	s.hs = nil
+	c.disarm(&s.schedule, timerProve)
+	c.sendProof(now, s, by, p.Encapsulated, q)
+	c.proved(now, s, by, p)
+	return ""
+}
+
+// proved is handleNonce for a peer that has proven itself.
+func (c *Core) proved(now time.Time, s *session, by Path, p ilnpwire.Packet) {
+	if s.state == Established { // its peer has lost its half, and what that knew of ours
+		c.suspendUpdate(s)
+		s.update = exchange{}
+	}
+	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
+	s.confirmed, s.asks = true, true
+	if p.Encapsulated {
+		s.restoreEncap(now, []Path{by})
+	}
+	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
+	c.beginAt(now, s, by)
+	s.startKnowing(p.Dst.L64)
+	c.establish(now, s, p.Nonce, by.Remote)
+	c.heard(now, s)
+}
+
+// admitProven delivers what was held of a node that has proven that a nonce is its own.
+func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
+	for _, k := range ps.byNIDs[s.nids()] {
+		if k.key.Nonce == n {
+			sent := k.sent
+			k.sent = nil
+			ps.admit(now, k, s)
+			ps.probes.inherit(s, sent)
+			return
+		}
+	}
+}
+
+// handleConfirm handles the confirmation of an answer: its sender has what went there.
+func (c *Core) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
+	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
+	if s == nil || s.agreed == nil || s.agreed.initiator {
+		return reasonProofOld
+	}
+	a := s.agreed
+	token := tokenOf(a.root, *p.Proof)
+	if !isProof(key, *p.Proof, p.Nonce, s.localNonce) || !hmac.Equal(token[:], p.Proof.Token[:]) {
+		return reasonProofForged
+	}
+	if !a.confirmed {
+		a.confirmed = true
+		c.disarm(&s.schedule, timerProve)
+		c.validated(now, s, a.path.Remote)
+	}
+	return ""
+}
+
+// proveTimeout repeats an offer, or an answer, or gives up.
+func (c *Core) proveTimeout(now time.Time, s *session) {
+	switch a := s.agreed; {
+	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
+		s.hs = nil // what answered with another nonce was not the peer, or it is gone
+		c.upsert(now, s, s.entry.Paths)
+	case s.hs != nil:
+		c.offer(now, s)
+	case a == nil || a.confirmed:
+	case a.tries >= proofTries:
+		c.refuse(now, s.key, reasonProofOpen)
+		c.names.abandon(s)
+		c.endSession(now, s, reasonProofOpen)
+	default:
+		a.tries++
+		c.sendProof(now, s, a.path, a.encap, a.last)
+		c.awaitConfirm(now, s)
+	}
+}

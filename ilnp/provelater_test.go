@@ -1,0 +1,164 @@
+package ilnp
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	ilnpwire "roam/wire/ilnp"
+)
+
+// TestProofLost: each message may be lost.
+func TestProofLost(t *testing.T) {
+	for _, step := range []ilnpwire.ProofStep{
+		ilnpwire.ProofOffer, ilnpwire.ProofAnswer, ilnpwire.ProofConfirm, ilnpwire.ProofChallenge,
+	} {
+		p := newProofBench(t)
+		lost := false
+		p.lossy = func(q ilnpwire.Packet) bool {
+			was := lost
+			lost = lost || q.Proof != nil && q.Proof.Step == step
+			return lost && !was
+		}
+		p.open()
+		for range 20 {
+			p.a.pass(50 * time.Millisecond)
+			p.b.pass(50 * time.Millisecond)
+			p.exchange()
+		}
+		p.wantProved()
+	}
+}
+
+// TestProofClock: a's clock is set back to 1970, and its state is gone: the challenge tells it the
+// counter, and later set-ups need none.
+func TestProofClock(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	p.b.endSession(p.b.now, p.session(p.b), "test")
+	p.b.drain()
+	a := p.host(0)
+	a.now = time.Unix(5, 0)
+	p.a = a
+	p.open()
+	p.wantProved()
+	if n := p.count(ilnpwire.ProofChallenge); n != 2 {
+		t.Errorf("%d challenges, want 2", n)
+	}
+	a.endSession(a.now, p.session(a), "test")
+	p.b.endSession(p.b.now, p.session(p.b), "test")
+	a.drain()
+	p.b.drain()
+	p.open()
+	p.wantProved()
+	if n := p.count(ilnpwire.ProofChallenge); n != 2 {
+		t.Errorf("%d challenges, want 2: the counter was told", n)
+	}
+}
+
+// TestProofReserve: a state reserves counters, so that a clock that was set back costs nothing.
+func TestProofReserve(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	state, used := p.a.Export(), p.a.prover.counter
+	n := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
+	if err := n.Restore(n.now, state); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.prover.nextCounter(time.Unix(5, 0)); got <= used+uint64(time.Minute) {
+		t.Errorf("the next counter is %d, %d was used", got, used)
+	}
+}
+
+// TestProofRestart: a successor goes on with the keys of the session.
+func TestProofRestart(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	n := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
+	n.now = p.a.now
+	if err := n.Restore(n.now, p.a.Export()); err != nil {
+		t.Fatal(err)
+	}
+	p.know(n, 0)
+	p.a = n
+	p.wantProved()
+	if !n.Peers(n.now)[0].Proved {
+		t.Error("it is not shown as proved")
+	}
+}
+
+// TestProofCrossed: both begin at once, and agree on one session.
+func TestProofCrossed(t *testing.T) {
+	p := newProofBench(t)
+	peer := p.b.known[ownNID]
+	peer.locators.put(netA, 10, time.Time{})
+	p.b.see(Observation{Trigger: SeenMiss, Key: SessionKey{peerNID, ownNID}, LocalNID: peerNID})
+	p.open()
+	for range 20 {
+		p.a.pass(50 * time.Millisecond)
+		p.b.pass(50 * time.Millisecond)
+		p.exchange()
+	}
+	p.wantProved()
+}
+
+// TestProofLostState: b has lost its half of a session. An answer with another nonce makes a prove
+// itself anew, and its session takes the new keys.
+func TestProofLostState(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	p.b, p.own = p.host(1), Nonce{Len: 4, Bytes: [12]byte{8, 8, 8, 8}}
+	s := p.session(p.a)
+	root := s.agreed.root
+	p.a.probePaths(p.a.now, s, s.entry.Paths)
+	p.a.drain()
+	for _, q := range p.a.probesSent() {
+		p.a.reply(q, p.own)
+	}
+	if s.state != Established || !p.a.entries[theKey].Holds {
+		t.Error("the session does not stay as it is, and hold, until the proof")
+	}
+	p.exchange()
+	p.wantProved()
+	if slices.Equal(root, p.session(p.a).agreed.root) {
+		t.Error("the keys are the old ones")
+	}
+}
+
+// TestProofOfNobody: a host without the peer's key takes no proof, and counts it.
+func TestProofOfNobody(t *testing.T) {
+	p := newProofBench(t)
+	_, b := p.offer()
+	p.b.RemovePeer(p.b.now, ownNID)
+	p.b.AddPeer(p.b.now, Peer{NID: ownNID, Names: []string{"a"}})
+	p.b.drain()
+	p.deliver(p.b, b)
+	p.wantNone("no key", reasonProofNoKey)
+}
+
+// TestProofKeyReplaced: with another key of the peer, what was proven with the old one counts no
+// more, also if the line was changed while no daemon ran.
+func TestProofKeyReplaced(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		p := newProofBench(t)
+		p.open()
+		p.wantProved()
+		old := p.session(p.a).keys.in
+		if restart {
+			n := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
+			n.now = p.a.now
+			if err := n.Restore(n.now, p.a.Export()); err != nil {
+				t.Fatal(err)
+			}
+			p.a = n
+		}
+		p.keys[1] = ephemeralOf(t, 12)
+		p.know(p.a, 0)
+		if s := p.session(p.a); s.agreed != nil || slices.Equal(s.keys.in, old) {
+			t.Errorf("restart %t: the keys of the old proof count", restart)
+		}
+	}
+}
