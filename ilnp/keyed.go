@@ -189,7 +189,7 @@ func (c *node) refusesUnkeyed(now time.Time, s *session, p ilnpwire.Packet) bool
 		return false
 	}
 	fault := s.keys.fault(p.Seal, p.Payload)
-	if fault == "" {
+	if fault == "" || fault == reasonNoMAC && c.mayLackKey(s) {
 		return false
 	}
 	s.keys.unkeyed = s.keys.unkeyed || fault == reasonNoMAC

@@ -43,10 +43,11 @@ func (p *preinstalled) lookedUp(now time.Time, nid roam.NID) {
 	p.fill(now, nid)
 }
 
-// can reports whether a correspondent has locators and no session.
+// can reports whether a correspondent has locators and no session, and may be contacted without
+// asking the core.
 func (p *preinstalled) can(key SessionKey) bool {
 	k := p.cache.known[key.Remote]
-	return k != nil && len(k.locators) > 0 && p.cache.sessionOf(key) == nil
+	return k != nil && len(k.locators) > 0 && k.guard.why == "" && p.cache.sessionOf(key) == nil
 }
 
 // isFull reports whether the data plane has no entry left.

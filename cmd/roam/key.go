@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"roam"
 	"roam/internal/cli"
@@ -22,6 +23,14 @@ type shownKey struct {
 	Public string    `json:"public"`
 	NID    *roam.NID `json:"nid,omitempty"` // absent: the daemon takes that of an address
 	Hashed bool      `json:"hashed"`        // the NID is the hash of the key
+	Old    *oldKey   `json:"old,omitempty"` // the key before, while it vouches
+}
+
+// oldKey is what people see of a key that was replaced.
+type oldKey struct {
+	Public string    `json:"public"`
+	NID    roam.NID  `json:"nid"`
+	Until  time.Time `json:"until"`
 }
 
 func keyCommand(a *app) *cobra.Command {
@@ -39,6 +48,16 @@ func keyCommand(a *app) *cobra.Command {
 			RunE: func(*cobra.Command, []string) error { return keyShow(a) },
 		},
 	)
+	keep := defaultKeep
+	rotate := &cobra.Command{
+		Use: "rotate", Short: "Make a new key and NID, and a line for each peer that the old key vouches for", Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return keyRotate(cmd.Context(), a, keep) },
+	}
+	rotate.Flags().DurationVar(&keep, "keep", defaultKeep, "how long the old key vouches, as `DURATION`")
+	noun.AddCommand(rotate, &cobra.Command{
+		Use: "revoke", Short: "Remove the old key after a rotation, so that it vouches no more", Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return keyRevoke(a) },
+	})
 	return noun
 }
 
@@ -91,6 +110,9 @@ func shownOf(cfg config.Config, k *nidkey.Key) shownKey {
 	if nid, ok := keyfile.NID(cfg); ok {
 		s.NID, s.Hashed = &nid, nid == k.NID
 	}
+	if old, err := keyfile.ReadOld(cfg, time.Now()); err == nil && old != nil {
+		s.Old = &oldKey{old.Public.String(), old.NID, old.Until}
+	}
 	return s
 }
 
@@ -109,5 +131,8 @@ func (pr *printer) key(s shownKey) error {
 		fmt.Fprintf(pr.Out, "nid   %v, not the hash of the key: this host's pairing line binds them\n", *s.NID)
 	}
 	fmt.Fprintf(pr.Out, "file  %s\n", s.File)
+	if s.Old != nil {
+		fmt.Fprintf(pr.Out, "old   %s of %v, vouches until %s\n", s.Old.Public, s.Old.NID, s.Old.Until.Format(time.RFC3339))
+	}
 	return nil
 }

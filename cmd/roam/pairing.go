@@ -119,8 +119,12 @@ func (a *app) known(p control.Peer) error {
 		return a.PrintJSON(p)
 	}
 	fmt.Fprintf(a.Out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
-	if p.Keyed {
-		fmt.Fprintln(a.Out, "its key is known: in sessions with it, Locator Updates without a right MAC are refused")
+	if p.Replaced != 0 {
+		fmt.Fprintf(a.Out, "its key so far vouches for the new one: %v is forgotten\n", p.Replaced)
+	}
+	fmt.Fprintf(a.Out, "proof: %s\n", proofText(p.Proof))
+	if !p.Plain {
+		fmt.Fprintln(a.Out, "plain IPv6 is not used with it: if it has no ILNP, connections to it fail")
 	}
 	if p.Warning != "" {
 		a.Warn("%s", p.Warning)
