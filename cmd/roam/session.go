@@ -161,7 +161,7 @@ func proofText(proof string) string {
 	case control.ProofNonce:
 		return "nonce: no record lists where it is; its nonce moves the session"
 	}
-	return proof
+	return "none: plain IPv6"
 }
 
 // sessionFigures prints the facts that only a peer with a session has.

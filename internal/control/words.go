@@ -49,6 +49,7 @@ const (
 	ProofKeyed  = "keyed"          // a MAC under its key, for Locator Updates
 	ProofListed = "listed locator" // it was validated at a locator of its record, or the session's; then its nonce
 	ProofNonce  = "nonce"          // no record lists where it is: it is the node that sent the nonce first
+	ProofNone   = "none"           // plain IPv6
 )
 
 // ChecksumRFC6741 is the rule of checksums that counts locators as zero.

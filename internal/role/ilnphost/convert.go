@@ -121,6 +121,9 @@ func sessionFrom(s ilnp.PeerState, prefix roam.L64, names shownNames) control.Se
 	}
 	out.Proof, out.LacksKey = proofOf(s.Keyed, s.Listed), s.Unkeyed
 	out.Refused.Why = s.PlainRefused
+	if s.State == ilnp.Plain {
+		out.Proof = control.ProofNone
+	}
 	if s.NonceAlways {
 		out.OptionOn = "always"
 	}
