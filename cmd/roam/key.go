@@ -79,7 +79,7 @@ func keyNew(ctx context.Context, a *app) error {
 		_, err := b.Reload(ctx)
 		return err
 	})
-	if err := a.key(shownOf(cfg, &k)); err != nil || a.JSON {
+	if err := a.key(shownOf(cfg, &k, a.now())); err != nil || a.JSON {
 		return err
 	}
 	fmt.Fprintln(a.Out, "\nNow `roam export` here, and `roam add LINE` on each peer; and the other way round.")
@@ -101,16 +101,16 @@ func keyShow(a *app) error {
 	if k == nil {
 		return control.Errorf(control.CodeNotFound, "this host has no key").WithHint("`roam key new` makes one")
 	}
-	return a.key(shownOf(cfg, k))
+	return a.key(shownOf(cfg, k, a.now()))
 }
 
 // shownOf returns what people see of a key.
-func shownOf(cfg config.Config, k *nidkey.Key) shownKey {
+func shownOf(cfg config.Config, k *nidkey.Key, now time.Time) shownKey {
 	s := shownKey{File: keyfile.Path(cfg), Public: k.Public.String()}
 	if nid, ok := keyfile.NID(cfg); ok {
 		s.NID, s.Hashed = &nid, nid == k.NID
 	}
-	if old, err := keyfile.ReadOld(cfg, time.Now()); err == nil && old != nil {
+	if old, err := keyfile.ReadOld(cfg, now); err == nil && old != nil {
 		s.Old = &oldKey{old.Public.String(), old.NID, old.Until}
 	}
 	return s

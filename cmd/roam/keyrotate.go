@@ -57,7 +57,7 @@ func keyRotate(ctx context.Context, a *app, keep time.Duration) error {
 	}); err != nil {
 		return err
 	}
-	k, old, err := keyfile.Rotate(cfg, time.Now(), keep)
+	k, old, err := keyfile.Rotate(cfg, a.now(), keep)
 	switch {
 	case errors.Is(err, keyfile.ErrNoKey):
 		return control.Errorf(control.CodeNotFound, "rotate key: %w", err).WithHint("`roam key new` makes one")
@@ -65,7 +65,7 @@ func keyRotate(ctx context.Context, a *app, keep time.Duration) error {
 		return fmt.Errorf("rotate key: %w", err)
 	}
 	own.NID, own.Key = k.NID, keyfile.Claim(&k, k.NID)
-	out := rotated{shownKey: shownOf(cfg, &k)}
+	out := rotated{shownKey: shownOf(cfg, &k, a.now())}
 	if err := out.vouch(own, old, peers); err != nil {
 		return err
 	}
