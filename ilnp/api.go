@@ -206,7 +206,7 @@ type Entry struct {
 	Unvalidated             []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unvalidated, named by a file, the user or the DNS, not by the peer alone
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
-	Unconfirmed             bool           // the peer's nonce is followed nowhere: it may be forged, or the session is keyed; while Initiated: plain IPv6 is not allowed
+	Unconfirmed             bool           // the peer's nonce is followed nowhere; while Initiated: no plain IPv6 to it
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those that TCP does not take: its connections keep to one each of the others

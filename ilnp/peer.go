@@ -262,8 +262,8 @@ func (c *node) isListed(s *session) bool {
 
 func (c *node) showKnown(now time.Time, k *correspondent) PeerState {
 	p := PeerState{Key: SessionKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
-		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst, Keyed: k.secret.Present(), PlainRefused: k.guard.why,
-		Listed: !k.anywhere && len(k.locators) > 0}
+		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst, Keyed: k.secret.Present(),
+		PlainRefused: k.guard.why, Listed: !k.anywhere && len(k.locators) > 0}
 	for _, r := range k.locators {
 		p.Locators = append(p.Locators, r.show(now, false))
 	}

@@ -58,8 +58,9 @@ func TestVouch(t *testing.T) {
 func TestVouchFaults(t *testing.T) {
 	mac := strings.Repeat("A", 22)
 	for name, s := range map[string]string{
-		"empty": "", "no MAC": "11-22ff-0-1.5", "short MAC": "11-22ff-0-1.5." + mac[:20], "long MAC": "11-22ff-0-1.5." + mac + "AA",
-		"no NID": ".5." + mac, "NID zero": "0-0-0-0.5." + mac, "no time": "11-22ff-0-1.." + mac,
+		"empty": "", "no MAC": "11-22ff-0-1.5", "short MAC": "11-22ff-0-1.5." + mac[:20],
+		"long MAC": "11-22ff-0-1.5." + mac + "AA",
+		"no NID":   ".5." + mac, "NID zero": "0-0-0-0.5." + mac, "no time": "11-22ff-0-1.." + mac,
 		"negative": "11-22ff-0-1.-5." + mac, "time too large": "11-22ff-0-1.99999999999999999999." + mac,
 		"leading zero": "11-22ff-0-1.05." + mac, "four parts": "11-22ff-0-1.5." + mac + ".x",
 	} {

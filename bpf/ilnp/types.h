@@ -99,7 +99,7 @@ enum entry_flags {
 	ENTRY_COUNTED = 65536,       /* data are counted by path: path_counts */
 	ENTRY_RULED = 131072,        /* there are rules for its flows, here or at the peer */
 	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
-	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it. With ENTRY_INITIATED: plain IPv6 is not allowed */
+	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it */
 };
 
 /* What a packet shows of the stack that sent it. */

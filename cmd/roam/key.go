@@ -50,7 +50,7 @@ func keyCommand(a *app) *cobra.Command {
 	)
 	keep := defaultKeep
 	rotate := &cobra.Command{
-		Use: "rotate", Short: "Make a new key and NID, and a line for each peer that the old key vouches for", Args: cli.NoArgs,
+		Use: "rotate", Short: "Make a new key and NID; the old key vouches for it", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return keyRotate(cmd.Context(), a, keep) },
 	}
 	rotate.Flags().DurationVar(&keep, "keep", defaultKeep, "how long the old key vouches, as `DURATION`")

@@ -77,13 +77,16 @@ func TestKeyRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t)
-	own := naming.Record{NID: 1 << 40, Names: []string{"host"}, Locators: []naming.Locator{{L64: 0x2001_0db8_0001_0001, Preference: 10}}}
+	own := naming.Record{NID: 1 << 40, Names: []string{"host"}, Locators: []naming.Locator{{L64: 0x2001_0db8_0001_0001}}}
 	if w.daemon.ExportLine, err = naming.FormatPairing(own); err != nil {
 		t.Fatal(err)
 	}
 	place := []control.Place{{File: "/etc/roam/hosts", Line: 1}}
 	w.daemon.PeerList = []control.KnownPeer{
-		{NID: reader.NID, Names: []string{"keyed"}, Options: []string{"plain=yes", "key=" + reader.Public.String(), "key=optional"}, Written: place},
+		{
+			NID: reader.NID, Names: []string{"keyed"}, Written: place,
+			Options: []string{"plain=yes", "key=" + reader.Public.String(), "key=optional"},
+		},
 		{NID: 4, Names: []string{"unkeyed"}, Written: place},
 		{NID: 5, Names: []string{}},
 	}
@@ -111,7 +114,8 @@ func TestKeyRotate(t *testing.T) {
 	w.daemon.Err = nil
 	status, out, errs := roam("key", "rotate", "--json")
 	var r rotated
-	if err := json.Unmarshal([]byte(out), &r); err != nil || status != cli.StatusOK || len(r.Lines) != 1 || len(r.Unkeyed) != 1 {
+	err = json.Unmarshal([]byte(out), &r)
+	if err != nil || status != cli.StatusOK || len(r.Lines) != 1 || len(r.Unkeyed) != 1 {
 		t.Fatalf("status %d, %v, %s%s", status, err, out, errs)
 	}
 	record, err := naming.ParsePairing(r.Lines[0].Line)
@@ -127,26 +131,53 @@ func TestKeyRotate(t *testing.T) {
 		t.Errorf("the line is %+v of %+v", record, r)
 	}
 	status, text, _ = roam("key", "rotate")
-	if status != cli.StatusOK || !strings.Contains(text, "roam add "+r.Lines[0].Line) || !strings.Contains(text, "unkeyed") {
+	if status != cli.StatusOK || !strings.Contains(text, "roam add "+r.Lines[0].Line) ||
+		!strings.Contains(text, "unkeyed") {
 		t.Errorf("again: status %d, %s", status, text)
 	}
-	for _, file := range []string{"key", "key.old"} {
-		b, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, rest, _ := strings.Cut(string(b), "private ")
-		if private, _, _ := strings.Cut(rest, "\n"); len(private) != 43 || strings.Contains(out+text, private) {
-			t.Errorf("the private half in %s is printed", file)
-		}
-	}
+	notPrinted(t, out+text, filepath.Join(dir, "key"), filepath.Join(dir, "key.old"))
 	if status, out, errs := roam("key", "revoke"); status != cli.StatusOK || !strings.Contains(out, "vouches no more") {
 		t.Errorf("revoke: status %d, %s%s", status, out, errs)
 	}
 	if status, _, errs := roam("key", "revoke"); status != cli.StatusFailure || !strings.Contains(errs, "no old key") {
 		t.Errorf("revoke again: status %d, %s", status, errs)
 	}
-	if status, _, errs := roam("key", "rotate", "--keep", "1s"); status == cli.StatusOK || !strings.Contains(errs, "a minute") {
-		t.Errorf("--keep 1s: status %d, %s", status, errs)
+	if _, _, errs := roam("key", "rotate", "--keep", "1s"); !strings.Contains(errs, "a minute") {
+		t.Errorf("--keep 1s: %s", errs)
+	}
+}
+
+// TestAddSaysWhatItGot: a peer with a key, one that takes another one's place, and one that nothing lists.
+func TestAddSaysWhatItGot(t *testing.T) {
+	const keyed, guarded = "proof: keyed: Locator Updates need a MAC by its key\n", "plain IPv6 is not used with it: " +
+		"if it has no ILNP, connections to it fail\n"
+	for want, p := range map[string]control.Peer{
+		keyed + guarded: {Proof: control.ProofKeyed},
+		"its key so far vouches for the new one: 0000:0000:0000:0007 is forgotten\n" + keyed: {
+			Proof: control.ProofKeyed, Plain: true, Replaced: 7,
+		},
+		"proof: nonce: no record lists where it is; its nonce moves the session\n": {
+			Proof: control.ProofNonce, Plain: true,
+		},
+	} {
+		w := newWorld(t)
+		if w.got(p); w.out.String() != want {
+			t.Errorf("%+v: %q, want %q", p, w.out.String(), want)
+		}
+	}
+}
+
+// notPrinted looks for the private halves of key files in what was printed.
+func notPrinted(t *testing.T, printed string, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(b), "private ")
+		if private, _, _ := strings.Cut(rest, "\n"); len(private) != 43 || strings.Contains(printed, private) {
+			t.Errorf("the private half in %s is printed", file)
+		}
 	}
 }

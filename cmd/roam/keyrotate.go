@@ -117,8 +117,8 @@ func (pr *printer) rotated(r rotated) error {
 	if err := pr.key(r.shownKey); err != nil {
 		return err
 	}
-	fmt.Fprintf(pr.Out, "\nrun `roam down` and `roam up` here when no session is needed: until then this host has\nits old "+
-		"identifier and key. Then on each peer, until %s:\n", r.Old.Until.Format(time.RFC3339))
+	fmt.Fprintf(pr.Out, "\nrun `roam down` and `roam up` here when no session is needed: until then this host has\n"+
+		"its old identifier and key. Then on each peer, until %s:\n", r.Old.Until.Format(time.RFC3339))
 	for _, l := range r.Lines {
 		fmt.Fprintf(pr.Out, "\n%s:\nroam add %s\n", l.Peer, l.Line)
 	}
@@ -140,7 +140,8 @@ func keyRevoke(a *app) error {
 	case err != nil:
 		return err
 	case !was:
-		return control.Errorf(control.CodeNotFound, "there is no old key").WithHint("`roam key rotate` replaces the present one")
+		return control.Errorf(control.CodeNotFound, "there is no old key").
+			WithHint("`roam key rotate` replaces the present one")
 	case a.JSON:
 		return a.PrintJSON(map[string]string{"removed": keyfile.OldPath(cfg)})
 	}

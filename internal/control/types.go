@@ -117,7 +117,7 @@ type Session struct {
 	OptionOn      string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
 	Encapsulation string          `json:"encapsulation"`       // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
 	Spread        string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
-	Proof         string          `json:"proof"`               // what says who it is: ProofKeyed, ProofListed, ProofNonce or ProofNone
+	Proof         string          `json:"proof"`               // what says who it is: a word like ProofKeyed
 	LacksKey      bool            `json:"lacks_key,omitempty"` // its last update had no MAC: forged, or it lacks our key
 	WhyPlain      string          `json:"why_plain,omitempty"` // why the state is "plain"
 	Refused       PlainRefusal    `json:"plain_refused,omitzero"`

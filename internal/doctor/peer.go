@@ -86,8 +86,8 @@ func lookRefusedPlain(e *examination, peer string, r control.PlainRefusal) {
 		return
 	}
 	e.add(Fault, "key", "see that Roam runs there and knows this host, and that the path lets its options pass; if plain "+
-		"IPv6 will do: `"+r.Allow+"`", "connections to %s fail: there is no ILNP with it (%s), and plain IPv6 is not used, as "+
-		"its key is known", peer, r.Why)
+		"IPv6 will do: `"+r.Allow+"`", "connections to %s fail: there is no ILNP with it (%s), and plain IPv6 is not used, "+
+		"as its key is known", peer, r.Why)
 }
 
 // lookResolved compares the addresses that applications get with the right ones.

@@ -130,7 +130,8 @@ func TestRotateRefused(t *testing.T) {
 	if err := os.Chmod(OldPath(cfg), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadOld(cfg, now); !errors.Is(err, ErrOthers) || !strings.Contains(err.Error(), "chmod 600 "+OldPath(cfg)) {
+	_, err = ReadOld(cfg, now)
+	if !errors.Is(err, ErrOthers) || !strings.Contains(err.Error(), "chmod 600 "+OldPath(cfg)) {
 		t.Errorf("readable by others: %v", err)
 	}
 }

@@ -61,7 +61,8 @@ func barred(t *testing.T, w *world, mn *host, name, why string, most time.Durati
 		began := time.Now()
 		c := w.talk(t, "mn", "tcp6", to, 7007)
 		took := time.Since(began)
-		if out := c.out.text(); c.connected() || !strings.Contains(out, "no route to host") && !strings.Contains(out, "unreachable") {
+		out := c.out.text()
+		if c.connected() || !strings.Contains(out, "no route to host") && !strings.Contains(out, "unreachable") {
 			t.Errorf("a connection to %s: %s", to, out)
 		}
 		if took > most {

@@ -97,7 +97,7 @@ func (h *Host) Sessions(ctx context.Context) ([]control.Session, error) {
 				path := pathFrom(t.Path, h.linkNames())
 				s.InUse = &path
 			}
-			s.Obstructed, s.Refused = h.obstructionsOf(p.NID), h.refusalOf(p)
+			s.Obstructed, s.Refused = h.obstructionsOf(p.NID), refusalOf(p, h.records[p.NID])
 			out = append(out, s)
 		}
 	})
@@ -105,16 +105,15 @@ func (h *Host) Sessions(ctx context.Context) ([]control.Session, error) {
 }
 
 // refusalOf returns why plain IPv6 was refused to a peer, and how to allow it.
-func (h *Host) refusalOf(p ilnp.PeerState) (out control.PlainRefusal) {
+func refusalOf(p ilnp.PeerState, r naming.Record) (out control.PlainRefusal) {
 	if p.PlainRefused != "" {
-		out = control.PlainRefusal{Why: p.PlainRefused, Allow: h.allowPlain(p.NID)}
+		out = control.PlainRefusal{Why: p.PlainRefused, Allow: allowPlain(r)}
 	}
 	return out
 }
 
-// allowPlain returns the command that allows plain IPv6 to a peer.
-func (h *Host) allowPlain(nid roam.NID) string {
-	r := h.records[nid]
+// allowPlain returns the command that allows plain IPv6 to the peer of a record.
+func allowPlain(r naming.Record) string {
 	r.Plain = naming.PlainYes
 	return "roam add '" + r.HostsLine() + "'"
 }

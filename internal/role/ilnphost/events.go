@@ -86,7 +86,7 @@ func (h *Host) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
 		}
 	}
 	if ev.Kind == ilnp.PlainRefused {
-		more = append(more, "allow", h.allowPlain(ev.Key.Remote))
+		more = append(more, "allow", allowPlain(h.records[ev.Key.Remote]))
 	}
 	if (ev.Kind == ilnp.SessionFellBack || ev.Kind == ilnp.PlainRefused) && ev.Reason == ilnp.WhyNoILNP {
 		more = append(more, h.missingHalf(ev.Time)...)

@@ -157,7 +157,7 @@ func (h *Host) conclude(ctx context.Context, q *inquiry) (control.Probed, error)
 				known = true
 				s := sessionFrom(p, h.cfg.Host.SessionPrefix, shownNames{})
 				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, h.engine.TooBig(p.Key)
-				out.Opened, out.Refused = h.engine.Opened(p.Key), h.refusalOf(p)
+				out.Opened, out.Refused = h.engine.Opened(p.Key), refusalOf(p, h.records[p.NID])
 			}
 		}
 	})

@@ -25,7 +25,7 @@ func (h *Host) takeOver(ctx context.Context, r naming.Record) (control.Peer, err
 			return b, nil // the line was added before
 		}
 		old := b.record(v.Old)
-		if err := h.vouched(own, old, r, v); err != nil {
+		if err := vouched(own, h.nid, old, v); err != nil {
 			return b, err
 		}
 		if in := b.inHosts(b.Written(v.Old)); len(in) > 0 {
@@ -41,22 +41,23 @@ func (h *Host) takeOver(ctx context.Context, r naming.Record) (control.Peer, err
 }
 
 // vouched returns why the key of a record does not vouch for a line, or nil.
-func (h *Host) vouched(own *nidkey.Key, old, r naming.Record, v nidkey.Vouch) error {
-	const again = "on the peer `roam export`, and here `roam add --replace LINE` with what it prints, if you trust the way that it came"
+func vouched(own *nidkey.Key, reader roam.NID, old naming.Record, v nidkey.Vouch) error {
+	const again = "`roam export` there, and `roam add --replace LINE` here, if you trust the way that the line came"
 	switch {
 	case !old.Key.Present():
-		return control.Errorf(control.CodeNotFound, "node %v, whose key is to vouch for the new one, is not known here with a key", v.Old).
-			WithHint(again)
+		return control.Errorf(control.CodeNotFound, "node %v, whose key is to vouch, is not known here with a key", v.Old).WithHint(again)
 	case own == nil:
-		return control.Errorf(control.CodeConflict, "this host has no key, so it cannot verify who made the line").WithHint(again)
+		return control.Errorf(control.CodeConflict, "this host has no key, so it cannot verify who made the line").
+			WithHint(again)
 	case !time.Now().Before(v.Until):
-		return control.Errorf(control.CodeInvalid, "the old key vouched until %s only", v.Until.Format(time.RFC3339)).WithHint(again)
+		return control.Errorf(control.CodeInvalid, "the old key vouched until %s only", v.Until.Format(time.RFC3339)).
+			WithHint(again)
 	}
 	secret, err := own.Shared(old.Key.Public)
-	if err == nil && v.Check(secret, h.nid) {
+	if err == nil && v.Check(secret, reader) {
 		return nil
 	}
-	return control.Errorf(control.CodeInvalid, "the line was not made for this host by the key that is known of %v", v.Old).
+	return control.Errorf(control.CodeInvalid, "the line was not made for this host by the known key of %v", v.Old).
 		WithHint("`roam key rotate` there prints one line for each peer: take this host's. If it is, %s", again)
 }
 

@@ -63,11 +63,11 @@ func (r *rotation) line(t *testing.T, by nidkey.Key, reader nidkey.Key) naming.R
 func TestTakeOver(t *testing.T) {
 	r := newRotation(t)
 	known := naming.Record{NID: r.old.NID, Key: claimOf(r.old), Names: []string{"peer"}}
-	vouched := func(own *nidkey.Key, known, line naming.Record) error {
-		return r.h.vouched(own, known, line, line.Vouch)
+	judge := func(own *nidkey.Key, known, line naming.Record) error {
+		return vouched(own, r.h.nid, known, line.Vouch)
 	}
 	good := r.line(t, r.old, r.own)
-	if err := vouched(&r.own, known, good); err != nil {
+	if err := judge(&r.own, known, good); err != nil {
 		t.Errorf("the right line: %v", err)
 	}
 	late := r.line(t, r.old, r.own)
@@ -93,7 +93,7 @@ func TestTakeOver(t *testing.T) {
 		"this host has no key":         {nil, known, good, "this host has no key"},
 		"this host has another by now": {&r.next, known, good, "was not made for this host"},
 	} {
-		if err := vouched(c.own, c.known, c.line); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := judge(c.own, c.known, c.line); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -110,7 +110,9 @@ func TestSuccession(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := r.line(t, r.old, r.own)
-	next, err := r.h.writeBook(func(b book) (book, error) { return b.succeed(old.NID, succession(b.record(old.NID), line)) })
+	next, err := r.h.writeBook(func(b book) (book, error) {
+		return b.succeed(old.NID, succession(b.record(old.NID), line))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
