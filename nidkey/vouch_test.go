@@ -35,6 +35,10 @@ func TestVouch(t *testing.T) {
 	later.Body = vouchedBody + Vouch{Old: old.NID, Until: v.Until.Add(time.Second)}.Head()
 	changed := got
 	changed.Body = strings.Replace(got.Body, "alpha", "alphb", 1)
+	nobodys := got
+	nobodys.MAC = Secret{}.Vouches(old.NID, reader.NID, got.Body)
+	renamed := got
+	renamed.Old ^= 1 << 8
 	reflected := got
 	reflected.Old = reader.NID
 	for name, c := range map[string]struct {
@@ -43,10 +47,11 @@ func TestVouch(t *testing.T) {
 		reader roam.NID
 	}{
 		"another reader's secret":      {got, other, reader.NID},
-		"no secret":                    {got, Secret{}, reader.NID},
+		"no secret":                    {nobodys, Secret{}, reader.NID},
 		"another reader":               {got, theirs, reader.NID ^ 1<<8},
 		"a later time":                 {later, theirs, reader.NID},
 		"a changed line":               {changed, theirs, reader.NID},
+		"of another node":              {renamed, theirs, reader.NID},
 		"reflected: the reader's name": {reflected, theirs, old.NID},
 	} {
 		if c.v.Check(c.secret, c.reader) {
