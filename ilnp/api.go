@@ -79,6 +79,10 @@ type Peer struct {
 	// Public is that key. With it, and with Config.Key, sessions with the peer begin by a proof.
 	Public nidkey.Public
 
+	// Guarded says that plain IPv6 must not be used to the peer: what it would be used for fails
+	// at once. Optional says that a session may do without the key, until the peer has shown it.
+	Guarded, Optional bool
+
 	// Anywhere says that the record's name belongs to the node wherever it is
 	// validated, not only at Locators: whoever claims the NID first has it.
 	Anywhere bool
@@ -205,8 +209,8 @@ type Entry struct {
 	Unvalidated             []roam.L64     // of those in Paths and Accept, not yet validated
 	Given                   []roam.L64     // of those in Unvalidated, named by a file, the user or the DNS, not by the peer alone
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
-	Holds                   bool           // packets with another nonce wait with the daemon wherever they come from: a proof is under way
-	Unconfirmed             bool           // the peer's nonce is followed nowhere: it may be forged, or the session is keyed
+	Holds                   bool           // a proof is under way: other nonces wait with the daemon
+	Unconfirmed             bool           // the peer's nonce is followed nowhere; while Initiated: no plain IPv6
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those over which TCP is not spread
@@ -342,6 +346,7 @@ const (
 	HandoffReturned      // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
 	PathAvoided          // a path in use answers no probes, or drops data, while others do not: data leave by those: Path
 	PathAnswers          // it does again, and is used: Path
+	PlainRefused         // a session with a guarded peer would have fallen back to plain IPv6, and ended: Reason
 	PacketsLost          // what was lost on a Path around the time when data left it: Lost
 )
 
@@ -419,7 +424,9 @@ type PeerState struct {
 	WhyPlain     string        // why State is Plain
 	Keyed        bool          // its Locator Updates need a MAC
 	Proved       bool          // it has proven at set-up that it has its key
+	Listed       bool          // its record names the locators where it may be validated
 	Unkeyed      bool          // they do, and its last one had none
+	PlainRefused string        // why plain IPv6 would have been used to it last, and was not; "": it was not called for
 	Claims       bool          // it only claims the NID: it was validated at no locator of the record
 	Encapsulated []Path        // those on which control messages go in UDP
 	Spread       Spread        // how TCP is spread over Paths
@@ -440,6 +447,8 @@ type Tally struct {
 	Sessions [Plain + 1]uint64 // by their state
 	Dead     uint64            // of those, without a path that works
 	Silent   uint64            // known, without a session
+	Keyed    uint64            // of Sessions, those whose Locator Updates need a MAC,
+	Listed   uint64            // and of the others those whose peer was validated at a locator of its record
 }
 
 // RemoteState is a correspondent's locator as shown to people.

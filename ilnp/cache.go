@@ -122,7 +122,7 @@ func (ca *cache) recordOf(s *session) *correspondent {
 // isPlain reports whether the record of a session's node says that it has no ILNP.
 func (ca *cache) isPlain(now time.Time, s *session) bool {
 	k := ca.recordOf(s)
-	return k != nil && k.plainUntil.After(now)
+	return k != nil && !k.guard.on && k.plainUntil.After(now)
 }
 
 // lists reports whether the record of a node has it at that locator.

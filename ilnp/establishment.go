@@ -85,7 +85,7 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		return // more than it may get before it is validated: released then
 	}
 	k := c.known[key.Remote]
-	if k == nil || len(k.locators) == 0 {
+	if k == nil || len(k.locators) == 0 || k.guard.until.After(now) {
 		c.emit(Reject{Key: key})
 		return
 	}
@@ -145,7 +145,7 @@ func (cfg *Config) ownNID(alias roam.NID) roam.NID {
 }
 
 // setupTimeout falls back when nothing has come back.
-func (c *liveness) setupTimeout(now time.Time, s *session) {
+func (c *Core) setupTimeout(now time.Time, s *session) {
 	switch {
 	case s.state != Initiated:
 	case len(s.entry.Paths) == 0:
@@ -156,8 +156,8 @@ func (c *liveness) setupTimeout(now time.Time, s *session) {
 }
 
 // fallBack turns an unconfirmed session into plain IPv6 and lets the held
-// packets go (RFC 6744 §6).
-func (c *liveness) fallBack(now time.Time, s *session, why fallback) {
+// packets go (RFC 6744 §6). The session of a guarded peer ends instead.
+func (c *Core) fallBack(now time.Time, s *session, why fallback) {
 	switch {
 	case s.state == Established:
 		c.refuse(now, s.key, reasonQuote)
@@ -167,6 +167,9 @@ func (c *liveness) fallBack(now time.Time, s *session, why fallback) {
 	}
 	was := s.state
 	s.state, s.fallback = Plain, why
+	if c.refusesPlain(now, s) {
+		return
+	}
 	c.disarm(&s.schedule, timerSetup)
 	c.disarm(&s.schedule, timerCopy)
 	if why == withoutILNP {
@@ -237,6 +240,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	c.rekeySession(now, s)
 	if k := c.recordOf(s); k != nil {
 		k.plainUntil = time.Time{}
+		k.guard.why = ""
 	}
 	c.disarm(&s.schedule, timerSetup)
 	if s.remotes.find(at) == nil {
@@ -345,7 +349,7 @@ func (s *session) recall() bool {
 
 // doubtPlain concludes from plain packets that come back, and go on doing so
 // while probes go unanswered, that there is no ILNP.
-func (c *liveness) doubtPlain(now time.Time, s *session) {
+func (c *Core) doubtPlain(now time.Time, s *session) {
 	if s.state == Plain && s.fallback == withoutILNP && !s.refused {
 		c.askAgain(now, s)
 		return

@@ -177,7 +177,7 @@ func (k *keying) accept(seal *ilnpwire.Seal, message []byte) {
 
 // acceptSeal notes the counter of a message of a keyed session that is acted on.
 func (s *session) acceptSeal(p ilnpwire.Packet) {
-	if s.keys != nil {
+	if s.keys != nil && p.Seal != nil {
 		s.keys.accept(p.Seal, p.Payload)
 	}
 	if s.agreed != nil {
@@ -188,7 +188,7 @@ func (s *session) acceptSeal(p ilnpwire.Packet) {
 // answersOlder refuses an acknowledgement of an update that left before the newest set did. The
 // peer refuses older updates, so there is nothing to repeat.
 func (c *node) answersOlder(now time.Time, s *session, p ilnpwire.Packet) bool {
-	if s.keys == nil || p.Seal.Answers > s.update.since {
+	if s.keys == nil || p.Seal == nil || p.Seal.Answers > s.update.since {
 		return false
 	}
 	c.refuse(now, s.key, reasonOlderAck)
@@ -201,7 +201,7 @@ func (c *node) refusesUnkeyed(now time.Time, s *session, p ilnpwire.Packet) bool
 		return false
 	}
 	fault := s.keys.fault(p.Seal, p.Payload)
-	if fault == "" {
+	if fault == "" || fault == reasonNoMAC && c.mayLackKey(s) {
 		return false
 	}
 	s.keys.unkeyed = s.keys.unkeyed || fault == reasonNoMAC

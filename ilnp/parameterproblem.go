@@ -36,7 +36,7 @@ func (c *Core) handleParameterProblem(now time.Time, p ilnpwire.Packet) {
 }
 
 // nonceRefused falls back to plain IPv6: the peer does not know the Nonce option.
-func (c *liveness) nonceRefused(now time.Time, s *session) {
+func (c *Core) nonceRefused(now time.Time, s *session) {
 	s.refused = s.state != Established
 	c.fallBack(now, s, withoutILNP)
 }

@@ -24,6 +24,8 @@ func (c *Core) Check(now time.Time, remote roam.NID, skip func(Path, ProbeForm) 
 	if s == nil {
 		if k := c.known[remote]; k == nil || len(k.locators) == 0 || len(c.host.active) == 0 {
 			return nil
+		} else {
+			k.guard.until = time.Time{} // somebody asks
 		}
 		c.handleMiss(now, key)
 		if s = c.sessions[key]; s == nil {

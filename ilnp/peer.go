@@ -23,6 +23,7 @@ type correspondent struct {
 	locators   remotes
 	rtt        time.Duration // of its last session
 	plainUntil time.Time     // it is remembered to be without ILNP
+	guard      guard
 }
 
 // targets returns the locators that were told of it, for a session.
@@ -55,6 +56,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	if replaced { // what was proven with the old key, which may be stolen, counts no more
 		k.offers = freshness{}
 	}
+	c.setGuard(now, k, p)
 	for _, s := range c.sorted() {
 		if s.remoteNID == p.NID {
 			if replaced {
@@ -112,7 +114,8 @@ func (seen profile) advised(p Peer) profile {
 func (c *node) Knows(p Peer) bool {
 	k := c.known[p.NID]
 	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) ||
-		k.secret != p.Secret || k.public != p.Public || k.keyed != p.Secret.Present() {
+		k.secret != p.Secret || k.public != p.Public || k.keyed != p.Secret.Present() ||
+		k.guard.on != p.Guarded || k.guard.optional != p.Optional {
 		return false
 	}
 	said := k.profile.advised(p)
@@ -219,6 +222,12 @@ func (c *node) Tally() Tally {
 		if s.dead {
 			t.Dead++
 		}
+		switch {
+		case s.keys != nil:
+			t.Keyed++
+		case c.isListed(s):
+			t.Listed++
+		}
 	}
 	for _, k := range c.known {
 		if !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool {
@@ -254,15 +263,24 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 	p.Claims, p.Keyed = !s.owned, s.keys != nil
 	p.Proved = s.agreed != nil && s.agreed.confirmed
 	p.Unkeyed = p.Keyed && s.keys.unkeyed
+	p.Listed = c.isListed(s)
 	if k := c.recordOf(s); k != nil {
-		p.Names = slices.Clone(k.names)
+		p.Names, p.PlainRefused = slices.Clone(k.names), k.guard.why
 	}
 	return p
 }
 
+// isListed reports whether the peer of a session was validated at a locator of its record, and so
+// has the record's name.
+func (c *node) isListed(s *session) bool {
+	k := c.recordOf(s)
+	return k != nil && !k.anywhere && s.state != Plain
+}
+
 func (c *node) showKnown(now time.Time, k *correspondent) PeerState {
 	p := PeerState{Key: SessionKey{c.cfg.NIDs[0], k.nid}, NID: k.nid, Names: slices.Clone(k.names), Rule: k.rule, UpdateForm: k.form, ICMPRule: k.shownICMP(),
-		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst, Keyed: k.secret.Present()}
+		RuleSought: k.sought, NonceAlways: k.nonceAlways, OldFirst: k.oldFirst, Keyed: k.secret.Present(),
+		PlainRefused: k.guard.why, Listed: !k.anywhere && len(k.locators) > 0}
 	for _, r := range k.locators {
 		p.Locators = append(p.Locators, r.show(now, false))
 	}

@@ -43,11 +43,13 @@ func (p *preinstalled) lookedUp(now time.Time, nid roam.NID) {
 	p.fill(now, nid)
 }
 
-// can reports whether a correspondent has locators and no session. One that has to prove itself
-// gets no entry ahead: our own proof goes before our first packet.
+// can reports whether a correspondent has locators and no session, and may be contacted without
+// asking the core. One that has to prove itself gets no entry ahead: our own proof goes before
+// our first packet.
 func (p *preinstalled) can(key SessionKey) bool {
 	k := p.cache.known[key.Remote]
-	return k != nil && len(k.locators) > 0 && p.cache.sessionOf(key) == nil && !p.cache.proves(key.Remote)
+	return k != nil && len(k.locators) > 0 && k.guard.why == "" && p.cache.sessionOf(key) == nil &&
+		!p.cache.proves(key.Remote)
 }
 
 // isFull reports whether the data plane has no entry left.

@@ -12,7 +12,8 @@ import (
 // A proof at set-up. Towards a peer whose key the user has given no session begins without one:
 // the initiator's offer goes ahead of its first packet, behind a probe that makes the peer's
 // programs take it for a pending peer's; what comes from a node without a proof waits with the
-// daemon, at both ends, by the mechanism of pending peers. docs/design/keys.md.
+// daemon, at both ends, by the mechanism of pending peers. DEVIATION from RFC 6743, whose updates
+// only list locators: see docs/rfc/rfc6743.md and docs/design/keys.md.
 const (
 	proofFirst = 300 * time.Millisecond // to the first repetition, doubled each time
 	proofMax   = 15 * time.Second
@@ -27,10 +28,11 @@ const (
 	reservedOffers = uint64(time.Hour)
 )
 
-// proves reports whether a peer must prove that it has its key before it has a session.
+// proves reports whether a peer must prove that it has its key before it has a session, as this
+// node proves its own to it.
 func (ca *cache) proves(nid roam.NID) bool {
 	k := ca.known[nid]
-	return ca.proving && k != nil && k.keyed
+	return ca.proving && k != nil && k.keyed && !k.guard.optional
 }
 
 // prover is what a host needs for the proofs of all its sessions.
@@ -45,6 +47,9 @@ func (p *prover) nextCounter(now time.Time) uint64 {
 	p.counter = max(p.counter+1, uint64(max(now.UnixNano(), 0)))
 	return p.counter
 }
+
+// handshakes are the core as the messages of proofs see it.
+type handshakes struct{ *Core }
 
 // prove begins a handshake, and reports whether it did.
 func (c *Core) prove(now time.Time, s *session) bool {
@@ -82,7 +87,7 @@ func (c *Core) offerAgain(now time.Time, s *session) {
 }
 
 // newOffer makes an offer that differs from those before.
-func (c *Core) newOffer(now time.Time, s *session) {
+func (c handshakes) newOffer(now time.Time, s *session) {
 	h, k := s.hs, c.known[s.remoteNID]
 	p := ilnpwire.Proof{Step: ilnpwire.ProofOffer, Counter: c.prover.nextCounter(now), Ephemeral: h.ephemeral.Public,
 		Token: h.challenge, Locators: c.listedInProof()}
@@ -113,7 +118,7 @@ func (c *Core) offer(now time.Time, s *session) {
 		return
 	}
 	if len(h.offers) == 0 {
-		c.newOffer(now, s)
+		handshakes{c}.newOffer(now, s)
 		h.since = now
 	}
 	h.tries++
@@ -124,7 +129,7 @@ func (c *Core) offer(now time.Time, s *session) {
 			form = FormUDP
 		}
 		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
-		c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
+		handshakes{c}.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
 	}
 }
 
@@ -142,7 +147,7 @@ func (c *sender) proofForms(s *session, p Path, n int) []bool {
 }
 
 // sendProof sends one message of a proof. The body of the Locator Update says nothing more.
-func (c *Core) sendProof(now time.Time, s *session, path Path, encap bool, p ilnpwire.Proof) {
+func (c handshakes) sendProof(now time.Time, s *session, path Path, encap bool, p ilnpwire.Proof) {
 	body := []ilnpwire.LocatorEntry{{L64: path.Local.L64, Lifetime: 1}}
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: body}
 	if p.Step == ilnpwire.ProofAnswer || p.Step == ilnpwire.ProofChallenge {
@@ -170,11 +175,11 @@ func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, b
 	key, refused := proofKey(k.secret, p.Src.NID, p.Dst.NID), ""
 	switch p.Proof.Step {
 	case ilnpwire.ProofOffer:
-		refused = c.handleOffer(now, key, by, p)
+		refused = handshakes{c}.handleOffer(now, key, by, p)
 	case ilnpwire.ProofConfirm:
-		refused = c.handleConfirm(now, key, p)
+		refused = handshakes{c}.handleConfirm(now, key, p)
 	default:
-		refused = c.handleAnswer(now, key, by, p)
+		refused = handshakes{c}.handleAnswer(now, key, by, p)
 	}
 	if refused != "" {
 		c.refuse(now, nids, refused)
@@ -189,7 +194,7 @@ func (ca *cache) isListedIn(p ilnpwire.Packet) bool {
 }
 
 // handleOffer handles an offer. It returns why it is refused, or "".
-func (c *Core) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
+func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
 	local, remote := p.Dst.NID, p.Src.NID
 	k, offer := c.known[remote], *p.Proof
 	s := c.byNonce(local, remote, p.Nonce)
@@ -227,14 +232,14 @@ func (c *Core) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.Packet
 
 // isCrossed reports whether this host has made an offer to the same peer, and its own counts:
 // that of the lower NID does, where both ends begin at once.
-func (c *Core) isCrossed(local, remote roam.NID) bool {
+func (c handshakes) isCrossed(local, remote roam.NID) bool {
 	s := c.holder(local, remote)
 	return s != nil && s.hs != nil && s.hs.tries < crossedTries && s.state != Plain && local < remote
 }
 
 // challenge answers an offer that may be a copy of an earlier one. It tells the peer the
 // counter above which its next one has to be.
-func (c *Core) challenge(now time.Time, s *session, k *pendingPeer, by Path, p ilnpwire.Packet) {
+func (c handshakes) challenge(now time.Time, s *session, k *pendingPeer, by Path, p ilnpwire.Packet) {
 	nids, peer := SessionKey{p.Dst.NID, p.Src.NID}, c.known[p.Src.NID]
 	if s == nil {
 		own, _ := c.pending.ownTowards(k)
@@ -262,7 +267,7 @@ func (ps *pendingPeers) proven(now time.Time, k *pendingPeer, o *offered) {
 }
 
 // agree derives the root of a session on the responder's side, and answers.
-func (c *Core) agree(now time.Time, s *session, o *offered, theirs Nonce) bool {
+func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) bool {
 	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
 	if k == nil || !c.draw(now, random[:]) {
@@ -290,7 +295,7 @@ func (c *Core) agree(now time.Time, s *session, o *offered, theirs Nonce) bool {
 }
 
 // agreeAnew is agree for a session that goes on: its peer has asked for a new proof.
-func (c *Core) agreeAnew(now time.Time, s *session, o *offered) {
+func (c handshakes) agreeAnew(now time.Time, s *session, o *offered) {
 	if c.agree(now, s, o, s.remoteNonce) {
 		c.rekeySession(now, s)
 		c.awaitConfirm(now, s)
@@ -303,7 +308,7 @@ func (c *Core) awaitConfirm(now time.Time, s *session) {
 }
 
 // handleAnswer handles an answer or a challenge, of the session whose offer it is for.
-func (c *Core) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
+func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
 	for _, s := range c.between(p.Dst.NID, p.Src.NID) {
 		a := s.agreed
 		switch {
@@ -325,7 +330,7 @@ func (c *Core) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.Packe
 }
 
 // challenged makes an offer that answers a challenge.
-func (c *Core) challenged(now time.Time, s *session, p ilnpwire.Proof) string {
+func (c handshakes) challenged(now time.Time, s *session, p ilnpwire.Proof) string {
 	const most = 1 << 63 // a peer could use up the counters otherwise
 	h := s.hs
 	if p.Ephemeral != h.ephemeral.Public || p.Token == h.challenge {
@@ -342,7 +347,7 @@ func (c *Core) challenged(now time.Time, s *session, p ilnpwire.Proof) string {
 }
 
 // answeredOffer establishes a session whose peer has accepted our offer, if that has the root.
-func (c *Core) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Packet) string {
+func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Packet) string {
 	h, k := s.hs, c.known[s.remoteNID]
 	var offer *ilnpwire.Proof
 	for i := range h.offers {
@@ -378,7 +383,7 @@ func (c *Core) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Pack
 }
 
 // proved is handleNonce for a peer that has proven itself.
-func (c *Core) proved(now time.Time, s *session, by Path, p ilnpwire.Packet) {
+func (c handshakes) proved(now time.Time, s *session, by Path, p ilnpwire.Packet) {
 	if s.state == Established { // its peer has lost its half, and what that knew of ours
 		c.suspendUpdate(s)
 		s.update = exchange{}
@@ -409,7 +414,7 @@ func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 }
 
 // handleConfirm handles the confirmation of an answer: its sender has what went there.
-func (c *Core) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
+func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
 	if s == nil || s.agreed == nil || s.agreed.initiator {
 		return reasonProofOld
@@ -442,7 +447,7 @@ func (c *Core) proveTimeout(now time.Time, s *session) {
 		c.endSession(now, s, reasonProofOpen)
 	default:
 		a.tries++
-		c.sendProof(now, s, a.path, a.encap, a.last)
+		handshakes{c}.sendProof(now, s, a.path, a.encap, a.last)
 		c.awaitConfirm(now, s)
 	}
 }

@@ -108,7 +108,7 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 		}
 		c.makeEntry(now)
 	}
-	if k.offer != nil && !c.agree(now, s, k.offer, k.nonce) {
+	if k.offer != nil && !(handshakes{c}).agree(now, s, k.offer, k.nonce) {
 		c.pending.drop(now, k)
 		return
 	}

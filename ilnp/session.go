@@ -296,7 +296,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 		ICMPRule:    s.ruleOfICMP(),
 		Unrecorded:  !s.owned,
 		Counted:     c.countsPaths(s, paths),
-		Unconfirmed: s.state == Established && (!s.confirmed || s.keys != nil),
+		Unconfirmed: c.isUnfollowed(s),
 		Paths:       paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 && s.entry.Seq != 0 && len(s.entry.Long) == 0 {

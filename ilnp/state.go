@@ -29,7 +29,7 @@ type savedState struct {
 	Locals     []savedLocal    `json:"locals,omitempty"`
 	Known      []savedKnown    `json:"known,omitempty"`
 	Sessions   []savedSession  `json:"sessions,omitempty"`
-	Boot       time.Time       `json:"boot,omitzero"` // Config.Boot
+	Boot       time.Time       `json:"boot,omitzero"`    // Config.Boot
 	Offers     uint64          `json:"offers,omitempty"` // counters of our proofs are reserved up to this
 }
 

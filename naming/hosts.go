@@ -98,8 +98,8 @@ func ParseHosts(name, text string) ([]Record, error) {
 // The first form is that of the papers: identifier first. The option "order=locator-first"
 // reverses it for its line; alone on a line, it reverses the form of all later lines, until
 // "order=identifier-first" restores it. Other options are checksum=ipv6|rfc6741,
-// update=rfc6743|draft, nonce=first|always, lu-order=new|old, anywhere=yes|no and
-// key=KEY, the node's public key. "#" begins a comment.
+// update=rfc6743|draft, nonce=first|always, lu-order=new|old, anywhere=yes|no, plain=yes|no,
+// key=KEY, the node's public key, and key=optional. "#" begins a comment.
 //
 // ReadHosts merges the lines of one node in one file: each may add locators and names. A
 // later file replaces the locators and options of an earlier one, see Record.With. A name
@@ -360,14 +360,22 @@ func (e *entry) option(key, value, f string) (err error) {
 		var i int
 		i, err = word(f, value, anywhereWords)
 		e.Anywhere = Anywhere(i)
+	case "plain":
+		var i int
+		i, err = word(f, value, plainWords)
+		e.Plain = Plain(i)
 	case "key":
+		if value == keyOptional {
+			e.Optional = true
+			return nil
+		}
 		if e.Key.Present() {
 			return fmt.Errorf("%q: the line has a key already", f)
 		}
 		e.Key, err = nidkey.ParseClaim(value)
 	default:
 		return fmt.Errorf("%q: unknown option; there are nid, l64, order, checksum, update, nonce, lu-order, "+
-			"anywhere and key", f)
+			"anywhere, plain and key", f)
 	}
 	return err
 }

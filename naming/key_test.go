@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"roam/nidkey"
 )
@@ -95,5 +96,75 @@ func TestTwoKeys(t *testing.T) {
 	h := ReadHosts(File{"h", "nid=1:2:3:4 key=" + a + " x"}, File{"p", "nid=1:2:3:4 l64=2001:db8:1:1 x"})
 	if len(h.Faults) > 0 || len(h.Records) != 1 || h.Records[0].Key.Public.String() != a {
 		t.Errorf("a line without a key: %+v", h)
+	}
+}
+
+// TestGuarded: a key forbids plain IPv6, unless the record allows it.
+func TestGuarded(t *testing.T) {
+	key := keyOf(t, 1).Public.String()
+	for line, want := range map[string]bool{
+		"nid=1:2:3:4 x":                                   false,
+		"nid=1:2:3:4 key=" + key + " x":                   true,
+		"nid=1:2:3:4 plain=no key=" + key + " x":          true,
+		"nid=1:2:3:4 plain=yes key=" + key + " x":         false,
+		"nid=1:2:3:4 key=" + key + " key=optional x":      true,
+		"nid=1:2:3:4 key=optional key=" + key + " x":      true,
+		"nid=1:2:3:4 plain=no key=optional anywhere=no x": false,
+	} {
+		r, err := ParseHostsLine(line)
+		if err != nil || r.Guarded() != want || r.Optional != strings.Contains(line, "optional") {
+			t.Errorf("%s: %+v, %v", line, r, err)
+		}
+		if again, err := ParseHostsLine(r.HostsLine()); err != nil || again.Plain != r.Plain || again.Optional != r.Optional {
+			t.Errorf("%s: written again %+v, %v", r.HostsLine(), again, err)
+		}
+	}
+	if _, err := ParseHosts("h", "nid=1:2:3:4 plain=no x\nnid=1:2:3:4 plain=yes x"); err == nil {
+		t.Error("a contradiction is accepted")
+	}
+	if r, _ := ParseHostsLine("nid=1:2:3:4 key=" + key + " x"); r.With(Record{Plain: PlainYes, Optional: true}).Guarded() {
+		t.Error("a later file does not allow it")
+	}
+}
+
+// TestVouchedLine: the MAC covers the whole line before it, and the line cannot be cut back to one
+// without it unnoticed.
+func TestVouchedLine(t *testing.T) {
+	k := keyOf(t, 1)
+	r := Record{
+		NID: k.NID, Locators: []Locator{{0x2001_0db8_0001_0001, DefaultPreference}}, Names: []string{"alpha"},
+		Key: nidkey.Claim{Public: k.Public, Modifier: k.Modifier, Hashed: true},
+	}
+	v := nidkey.Vouch{Old: 0x0011_22ff_0000_0001, Until: time.Unix(2_000_000_000, 0).UTC()}
+	var covered string
+	line, err := FormatVouched(r, v, func(body string) [nidkey.VouchLen]byte {
+		covered = body
+		return [nidkey.VouchLen]byte{1, 2, 3}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParsePairing(line)
+	if err != nil || got.Vouch.Old != v.Old || got.Vouch.Body != covered || got.Vouch.MAC[2] != 3 || got.NID != k.NID {
+		t.Fatalf("%s reads as %+v, %v", line, got, err)
+	}
+	if !strings.HasPrefix(line, covered+".") || !strings.HasSuffix(covered, ":11-22ff-0-1.2000000000") {
+		t.Errorf("the MAC covers %q of %q", covered, line)
+	}
+	plain, err := FormatPairing(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParsePairing(plain); err != nil || again.Vouch.Present() {
+		t.Errorf("an ordinary line: %+v, %v", again.Vouch, err)
+	}
+	if _, err := FormatVouched(Record{NID: 1, Names: []string{"a"}}, v, nil); err == nil {
+		t.Error("a line without a key is vouched for")
+	}
+	body := line[:strings.LastIndexByte(line, ':')]
+	for n := range body {
+		if got, err := ParsePairing(seal(body[:n])); err == nil && got.Vouch.Present() {
+			t.Errorf("cut to %d bytes it still has a vouch: %+v", n, got.Vouch)
+		}
 	}
 }

@@ -65,7 +65,7 @@ func TestHostsFaults(t *testing.T) {
 		{"preference", "nid=1:2:3:4 l64=2001:2:3:4,70000 a", "not a number from 0 to 65535"},
 		{"prefix length", "nid=1:2:3:4 l64=2001:db8::/48 a", "locator"},
 		{"option", "nid=1:2:3:4 colour=red a", "there are nid, l64, order, checksum, update, nonce, lu-order, " +
-			"anywhere and key"},
+			"anywhere, plain and key"},
 		{"checksum", "nid=1:2:3:4 checksum=tcp a", "want one of ipv6, rfc6741"},
 		{"checksum empty", "nid=1:2:3:4 checksum= a", "want one of ipv6, rfc6741"},
 		{"update", "nid=1:2:3:4 update=x a", "want one of rfc6743, draft"},

@@ -25,12 +25,40 @@ const maxLocators = 255
 //	roam2:n-n-n-n:l+l+l+l[/preference][,...]:name:key[.modifier]:checksum
 //
 // The second form is that of a record with a key, in base64url. A modifier says that the NID is
-// the hash of the key.
+// the hash of the key. FormatVouched adds a field.
 //
 // It is one word of printable ASCII, so that chat programs and shells do not change it. The
 // checksum is CRC-32 (IEEE 802.3) of the text before its colon; it detects errors, not
 // forgery. The line has only the first name, and no options: those keep their defaults.
 func FormatPairing(r Record) (string, error) {
+	body, err := pairingBody(r)
+	if err != nil {
+		return "", err
+	}
+	return body + ":" + sum(body), nil
+}
+
+// FormatVouched returns the pairing line of a node that has replaced its key, for one reader:
+//
+//	roam2:n-n-n-n:l+l+l+l[/preference][,...]:name:key.modifier:n-n-n-n.until.MAC:checksum
+//
+// The second identifier is the one whose key vouches for the new key, until a time. mac returns
+// the MAC of all that stands before it.
+func FormatVouched(r Record, v nidkey.Vouch, mac func(body string) [nidkey.VouchLen]byte) (string, error) {
+	if !r.Key.Present() {
+		return "", fmt.Errorf("write pairing line: there is no key to vouch for")
+	}
+	body, err := pairingBody(r)
+	if err != nil {
+		return "", err
+	}
+	v.MAC = mac(body + ":" + v.Head())
+	body += ":" + v.String()
+	return body + ":" + sum(body), nil
+}
+
+// pairingBody returns a pairing line without its checksum.
+func pairingBody(r Record) (string, error) {
 	if err := checkNode(r.NID, r.Locators); err != nil {
 		return "", fmt.Errorf("write pairing line: %w", err)
 	}
@@ -56,7 +84,7 @@ func FormatPairing(r Record) (string, error) {
 	if r.Key.Present() {
 		body = strings.Join([]string{tagKeyed, nid, strings.Join(locs, ","), name, r.Key.String()}, ":")
 	}
-	return body + ":" + sum(body), nil
+	return body, nil
 }
 
 // ParsePairing reads the line of FormatPairing, and ignores blanks around it.
@@ -81,7 +109,8 @@ func parsePairing(s string) (Record, error) {
 	if f[0] == tagKeyed {
 		want = 6
 	}
-	if len(f) != want {
+	vouched := f[0] == tagKeyed && len(f) == want+1
+	if len(f) != want && !vouched {
 		return Record{}, fmt.Errorf("%d fields between colons, want %d: a part of the line is missing or doubled",
 			len(f), want)
 	}
@@ -122,12 +151,19 @@ func parsePairing(s string) (Record, error) {
 			return Record{}, err
 		}
 	}
+	var vouch nidkey.Vouch
+	if vouched {
+		if vouch, err = nidkey.ParseVouch(strings.Join(f[:5], ":")+":", f[5]); err != nil {
+			return Record{}, err
+		}
+	}
 	// Merging into an empty record drops duplicates and finds contradictions.
 	out := Record{NID: nid}
 	if err := out.merge(Record{Locators: locators, Names: []string{name}, Key: key}); err != nil {
 		return Record{}, err
 	}
 	out.sortLocators()
+	out.Vouch = vouch
 	return out, nil
 }
 

@@ -25,6 +25,9 @@ type Record struct {
 	Order    Order
 	Anywhere Anywhere
 	Key      nidkey.Claim // zero: the node has none, as far as is known
+	Plain    Plain
+	Optional bool         // a session with the node may do without its key
+	Vouch    nidkey.Vouch // of a pairing line only: an older key of the node says that Key is its too
 }
 
 // Locator is one locator of a correspondent.
@@ -85,12 +88,23 @@ const (
 	AnywhereYes
 )
 
+// Plain says whether plain IPv6 may be used to a node whose key is known. To any other it may.
+type Plain uint8
+
+// The values. The zero value is PlainNo.
+const (
+	PlainUnset Plain = iota
+	PlainNo
+	PlainYes
+)
+
 var (
 	checksumWords = []string{ChecksumIPv6: "ipv6", ChecksumRFC6741: "rfc6741"}
 	updateWords   = []string{UpdateRFC6743: "rfc6743", UpdateDraft: "draft"}
 	nonceWords    = []string{NonceFirst: "first", NonceAlways: "always"}
 	orderWords    = []string{OrderNew: "new", OrderOld: "old"}
 	anywhereWords = []string{AnywhereNo: "no", AnywhereYes: "yes"}
+	plainWords    = []string{PlainNo: "no", PlainYes: "yes"}
 )
 
 // Options returns the options that the record sets, in the syntax of the hosts file.
@@ -111,11 +125,24 @@ func (r Record) Options() []string {
 	if r.Anywhere != AnywhereUnset {
 		f = append(f, "anywhere="+anywhereWords[r.Anywhere])
 	}
+	if r.Plain != PlainUnset {
+		f = append(f, "plain="+plainWords[r.Plain])
+	}
 	if r.Key.Present() {
 		f = append(f, "key="+r.Key.String())
 	}
+	if r.Optional {
+		f = append(f, "key="+keyOptional)
+	}
 	return f
 }
+
+// keyOptional is the value of the option key that says that a session may do without the key.
+const keyOptional = "optional"
+
+// Guarded reports whether plain IPv6 must not be used to the node: its key is known, so somebody
+// who cannot prove it may be another node.
+func (r Record) Guarded() bool { return r.Key.Present() && r.Plain != PlainYes }
 
 // HostsLine returns the record as one line of the hosts file in the plain form.
 func (r Record) HostsLine() string {
@@ -134,7 +161,7 @@ func (r *Record) merge(o Record) error {
 		NID: r.NID, Locators: slices.Clone(r.Locators), Names: slices.Clone(r.Names),
 		Checksum: max(r.Checksum, o.Checksum), Update: max(r.Update, o.Update),
 		Nonce: max(r.Nonce, o.Nonce), Order: max(r.Order, o.Order), Anywhere: max(r.Anywhere, o.Anywhere),
-		Key: cmp.Or(r.Key, o.Key),
+		Key: cmp.Or(r.Key, o.Key), Plain: max(r.Plain, o.Plain), Optional: r.Optional || o.Optional,
 	}
 	for _, l := range o.Locators {
 		i := slices.IndexFunc(next.Locators, func(x Locator) bool { return x.L64 == l.L64 })
@@ -165,6 +192,9 @@ func (r *Record) merge(o Record) error {
 	if o.Anywhere != AnywhereUnset && r.Anywhere != AnywhereUnset && o.Anywhere != r.Anywhere {
 		return fmt.Errorf("anywhere=%s here and %s before, of one node", anywhereWords[o.Anywhere], anywhereWords[r.Anywhere])
 	}
+	if o.Plain != PlainUnset && r.Plain != PlainUnset && o.Plain != r.Plain {
+		return fmt.Errorf("plain=%s here and %s before, of one node", plainWords[o.Plain], plainWords[r.Plain])
+	}
 	if o.Key.Present() && r.Key.Present() && o.Key.Public != r.Key.Public {
 		return fmt.Errorf("key=%s here and %s before, of one node: a node has one key", o.Key, r.Key)
 	}
@@ -191,6 +221,8 @@ func (r Record) With(newer Record) Record {
 	out.Order = cmp.Or(newer.Order, r.Order)
 	out.Anywhere = cmp.Or(newer.Anywhere, r.Anywhere)
 	out.Key = cmp.Or(newer.Key, r.Key)
+	out.Plain = cmp.Or(newer.Plain, r.Plain)
+	out.Optional = newer.Optional || r.Optional
 	return out
 }
 

@@ -31,12 +31,14 @@ struct parameter_problem {
 /* May this session still learn that its peer has no ILNP (RFC 6744 §6), by the rules of
  * the core? Changes beyond the removal of a header are left to the daemon, and so are all
  * errors but the first: an attacker that can quote a nonce makes us send one segment at
- * most.
+ * most. An entry that is unconfirmed before any nonce came is that of a peer to which plain
+ * IPv6 is not allowed.
  */
 static __always_inline int may_retry(struct __sk_buff *skb, const struct session_entry *p, const struct session_details *d,
 				     const struct inbound *in)
 {
-	const __u32 looked_at = ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_ENCAP;
+	const __u32 looked_at = ENTRY_INITIATED | ENTRY_PLAIN | ENTRY_DEAD | ENTRY_RFC6741 | ENTRY_ENCAP |
+				ENTRY_UNCONFIRMED;
 	__u32 index = path_uplink(p, 0);
 	struct uplink *u = bpf_map_lookup_elem(&uplinks, &index);
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"roam"
 	"roam/internal/cli"
@@ -22,6 +23,14 @@ type shownKey struct {
 	Public string    `json:"public"`
 	NID    *roam.NID `json:"nid,omitempty"` // absent: the daemon takes that of an address
 	Hashed bool      `json:"hashed"`        // the NID is the hash of the key
+	Old    *oldKey   `json:"old,omitempty"` // the key before, while it vouches
+}
+
+// oldKey is what people see of a key that was replaced.
+type oldKey struct {
+	Public string    `json:"public"`
+	NID    roam.NID  `json:"nid"`
+	Until  time.Time `json:"until"`
 }
 
 func keyCommand(a *app) *cobra.Command {
@@ -39,6 +48,16 @@ func keyCommand(a *app) *cobra.Command {
 			RunE: func(*cobra.Command, []string) error { return keyShow(a) },
 		},
 	)
+	keep := defaultKeep
+	rotate := &cobra.Command{
+		Use: "rotate", Short: "Make a new key and NID; the old key vouches for it", Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return keyRotate(cmd.Context(), a, keep) },
+	}
+	rotate.Flags().DurationVar(&keep, "keep", defaultKeep, "how long the old key vouches, as `DURATION`")
+	noun.AddCommand(rotate, &cobra.Command{
+		Use: "revoke", Short: "Remove the old key after a rotation, so that it vouches no more", Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return keyRevoke(a) },
+	})
 	return noun
 }
 
@@ -60,7 +79,7 @@ func keyNew(ctx context.Context, a *app) error {
 		_, err := b.Reload(ctx)
 		return err
 	})
-	if err := a.key(shownOf(cfg, &k)); err != nil || a.JSON {
+	if err := a.key(shownOf(cfg, &k, a.now())); err != nil || a.JSON {
 		return err
 	}
 	fmt.Fprintln(a.Out, "\nNow `roam export` here, and `roam add LINE` on each peer; and the other way round.")
@@ -82,14 +101,17 @@ func keyShow(a *app) error {
 	if k == nil {
 		return control.Errorf(control.CodeNotFound, "this host has no key").WithHint("`roam key new` makes one")
 	}
-	return a.key(shownOf(cfg, k))
+	return a.key(shownOf(cfg, k, a.now()))
 }
 
 // shownOf returns what people see of a key.
-func shownOf(cfg config.Config, k *nidkey.Key) shownKey {
+func shownOf(cfg config.Config, k *nidkey.Key, now time.Time) shownKey {
 	s := shownKey{File: keyfile.Path(cfg), Public: k.Public.String()}
 	if nid, ok := keyfile.NID(cfg); ok {
 		s.NID, s.Hashed = &nid, nid == k.NID
+	}
+	if old, err := keyfile.ReadOld(cfg, now); err == nil && old != nil {
+		s.Old = &oldKey{old.Public.String(), old.NID, old.Until}
 	}
 	return s
 }
@@ -109,5 +131,8 @@ func (pr *printer) key(s shownKey) error {
 		fmt.Fprintf(pr.Out, "nid   %v, not the hash of the key: this host's pairing line binds them\n", *s.NID)
 	}
 	fmt.Fprintf(pr.Out, "file  %s\n", s.File)
+	if s.Old != nil {
+		fmt.Fprintf(pr.Out, "old   %s of %v, vouches until %s\n", s.Old.Public, s.Old.NID, s.Old.Until.Format(time.RFC3339))
+	}
 	return nil
 }

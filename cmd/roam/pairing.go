@@ -98,7 +98,22 @@ func (a *app) add(ctx context.Context, q control.AddRequest) error {
 	if err != nil {
 		return err
 	}
-	return a.known(p)
+	if err := a.known(p); err != nil || a.JSON {
+		return err
+	}
+	a.got(p)
+	return nil
+}
+
+// got prints what stands for a peer that was added.
+func (pr *printer) got(p control.Peer) {
+	if p.Replaced != 0 {
+		fmt.Fprintf(pr.Out, "its key so far vouches for the new one: %v is forgotten\n", p.Replaced)
+	}
+	fmt.Fprintf(pr.Out, "proof: %s\n", proofText(p.Proof))
+	if !p.Plain {
+		fmt.Fprintln(pr.Out, "plain IPv6 is not used with it: if it has no ILNP, connections to it fail")
+	}
 }
 
 func (a *app) rename(ctx context.Context, q control.RenameRequest) error {
@@ -119,9 +134,6 @@ func (a *app) known(p control.Peer) error {
 		return a.PrintJSON(p)
 	}
 	fmt.Fprintf(a.Out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
-	if p.Keyed {
-		fmt.Fprintln(a.Out, "its key is known: in sessions with it, Locator Updates without a right MAC are refused")
-	}
 	if p.Warning != "" {
 		a.Warn("%s", p.Warning)
 	}

@@ -147,6 +147,7 @@ func TestEmptyHost(t *testing.T) {
 }
 
 func TestInstructions(t *testing.T) {
+	listed := " is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\nproof: " + proofText(control.ProofListed) + "\n"
 	for _, tc := range []struct{ args, told, out string }{
 		{"mode duality", "mode duality", "duality\n"},
 		{"mode hard --json", "mode hard", "{\n  \"mode\": \"hard\"\n}\n"},
@@ -154,8 +155,8 @@ func TestInstructions(t *testing.T) {
 		{"locator enable wwan0", "enable wwan0", "wwan0 enabled\n"},
 		{"locator disable wlan0", "disable wlan0", "wlan0 disabled\n"},
 		{"locator disable wlan0 --json", "disable wlan0", "{\n  \"link\": \"wlan0\",\n  \"enabled\": false\n}\n"},
-		{"add nid=1:2:3:4 l64=2001:db8:1:1 b", "add nid=1:2:3:4 l64=2001:db8:1:1 b", "b.example is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
-		{"add --as c --replace --force nid=1:2:3:4 b", "add nid=1:2:3:4 b as c replace force", "c is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
+		{"add nid=1:2:3:4 l64=2001:db8:1:1 b", "add nid=1:2:3:4 l64=2001:db8:1:1 b", "b.example" + listed},
+		{"add --as c --replace --force nid=1:2:3:4 b", "add nid=1:2:3:4 b as c replace force", "c" + listed},
 		{"remove b.example", "remove b.example", "removed b.example, 0000:0000:0000:0002\n"},
 		{"rename b c", "rename b c", "c is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},
 		{"rename --force --replace b c", "rename b c replace force", "c is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\n"},

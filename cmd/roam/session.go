@@ -93,6 +93,10 @@ func (pr *printer) session(s control.Session) {
 	if s.State != control.StateKnown {
 		pr.sessionFigures(line, s)
 	}
+	if s.Refused.Why != "" {
+		line("refused", "plain IPv6, as its key is known: %s", s.Refused.Why)
+		line("", "to allow it: %s", s.Refused.Allow)
+	}
 	name := "locators"
 	for _, l := range s.Locators {
 		validated := "validated"
@@ -147,15 +151,28 @@ func notesOn(s control.Session, p control.SessionPath) string {
 	return strings.Join(notes, ", ")
 }
 
+// proofText says what a proof is worth.
+func proofText(proof string) string {
+	switch proof {
+	case control.ProofKeyed:
+		return "keyed: Locator Updates need a MAC by its key"
+	case control.ProofListed:
+		return "listed locator: it was validated where its record lists it; its nonce moves the session"
+	case control.ProofNonce:
+		return "nonce: no record lists where it is; its nonce moves the session"
+	}
+	return "none: plain IPv6"
+}
+
 // sessionFigures prints the facts that only a peer with a session has.
 func (pr *printer) sessionFigures(line func(name, format string, args ...any), s control.Session) {
 	switch {
 	case s.Proved:
 		line("proof", "keyed: it has proven its key at set-up; Locator Updates need a MAC")
-	case s.Proof == "keyed":
-		line("proof", "keyed: Locator Updates need a MAC by its key; the session began without a proof")
+	case s.Proof == control.ProofKeyed:
+		line("proof", "%s; the session began without a proof", proofText(s.Proof))
 	default:
-		line("proof", "nonce")
+		line("proof", "%s", proofText(s.Proof))
 	}
 	if s.LacksKey {
 		line("", "one without came and was refused: a forgery, or it lacks this host's key; "+

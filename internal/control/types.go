@@ -117,16 +117,23 @@ type Session struct {
 	OptionOn      string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
 	Encapsulation string          `json:"encapsulation"`       // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
 	Spread        string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
-	Proof         string          `json:"proof"`               // of its Locator Updates: "keyed" or "nonce"
+	Proof         string          `json:"proof"`               // what says who it is: a word like ProofKeyed
 	Proved        bool            `json:"proved,omitempty"`    // it has proven its key at set-up
 	LacksKey      bool            `json:"lacks_key,omitempty"` // its last update had no MAC: forged, or it lacks our key
 	WhyPlain      string          `json:"why_plain,omitempty"` // why the state is "plain"
-	LastMove      time.Time       `json:"last_move,omitzero"`  // when either side last changed its locators
-	LastMoveMS    float64         `json:"last_move_ms"`        // what that cost: Locator Update to acknowledgement; 0: unknown
+	Refused       PlainRefusal    `json:"plain_refused,omitzero"`
+	LastMove      time.Time       `json:"last_move,omitzero"` // when either side last changed its locators
+	LastMoveMS    float64         `json:"last_move_ms"`       // what that cost: Locator Update to acknowledgement; 0: unknown
 	TxPackets     uint64          `json:"tx_packets"`
 	TxBytes       uint64          `json:"tx_bytes"`
 	RxPackets     uint64          `json:"rx_packets"`
 	RxBytes       uint64          `json:"rx_bytes"`
+}
+
+// PlainRefusal says that plain IPv6 would have been used to a peer whose key is known, and was not.
+type PlainRefusal struct {
+	Why   string `json:"why"`   // as in Session.WhyPlain
+	Allow string `json:"allow"` // the command that allows it
 }
 
 // RemoteLocator is one locator of a correspondent.
@@ -241,6 +248,9 @@ type Peer struct {
 	Address  netip.Addr `json:"address"` // its session address
 	Locators []roam.L64 `json:"locators"`
 	Keyed    bool       `json:"keyed"`             // the line had its key, or its key was known before
+	Proof    string     `json:"proof"`             // what says who it is, as in Session
+	Plain    bool       `json:"plain"`             // plain IPv6 is used to it where nothing else works
+	Replaced roam.NID   `json:"replaced,omitzero"` // the NID of which it takes the names, as the older key vouched for it
 	Warning  string     `json:"warning,omitempty"` // what does not work with it for now
 }
 
@@ -287,6 +297,7 @@ type Probed struct {
 	Peer     roam.NID     `json:"peer"`
 	State    string       `json:"state"` // of its session afterwards, as in Session
 	WhyPlain string       `json:"why_plain,omitempty"`
+	Refused  PlainRefusal `json:"plain_refused,omitzero"`
 	Paths    []ProbedPath `json:"paths"`
 	TooBig   int          `json:"too_big,omitempty"` // bytes that the last Packet Too Big of it named; 0: none came
 	Opened   int          `json:"opened,omitempty"`  // TCP connections that stood still after a move until they were shown to firewalls again

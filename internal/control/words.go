@@ -44,6 +44,14 @@ const (
 	WhyNoNonce    = "answers without a nonce" // plain packets come back, none with a nonce
 )
 
+// What says who the peer of a session is: Session.Proof.
+const (
+	ProofKeyed  = "keyed"          // a MAC under its key, for Locator Updates
+	ProofListed = "listed locator" // it was validated at a locator of its record, or the session's; then its nonce
+	ProofNonce  = "nonce"          // no record lists where it is: it is the node that sent the nonce first
+	ProofNone   = "none"           // plain IPv6
+)
+
 // ChecksumRFC6741 is the rule of checksums that counts locators as zero.
 const ChecksumRFC6741 = "rfc6741"
 
@@ -51,6 +59,7 @@ const ChecksumRFC6741 = "rfc6741"
 const (
 	KindSessionEstablished = "session-established"
 	KindSessionFellBack    = "session-fell-back"
+	KindPlainRefused       = "plain-refused"
 	KindUpdateSent         = "update-sent"
 	KindUpdateAcked        = "update-acked"
 	KindUpdateReceived     = "update-received"
@@ -70,7 +79,8 @@ func KindNames() []string {
 		KindUpdateFailed, KindUpdateReceived, "session-started", KindSessionEstablished, KindSessionFellBack,
 		"session-ended", "session-replaced", "peer-moved", "peer-dead", "peer-alive", KindRefused, "mode-changed",
 		KindPathAnswered, "encapsulation-changed", "spread-changed", KindPathNarrowed, "session-named",
-		"handoff-returned", "path-avoided", "path-answers", KindPacketsLost, KindUpdateSeen, KindLost,
+		"handoff-returned", "path-avoided", "path-answers", KindPlainRefused, KindPacketsLost, KindUpdateSeen,
+		KindLost,
 	}
 }
 

@@ -32,6 +32,10 @@ func lookPeer(e *examination, f Facts) {
 		}
 		return
 	}
+	if p.Probed.Refused.Why != "" {
+		lookRefusedPlain(e, p.Word, p.Probed.Refused)
+		return
+	}
 	if p.Probed.State == control.StatePlain {
 		lookPlain(e, f)
 		return
@@ -74,6 +78,16 @@ func lookKey(e *examination, p *PeerFacts) {
 	case p.Session.Proof == "keyed":
 		e.ok("key", "sessions with %s are keyed: its Locator Updates need a MAC", p.Word)
 	}
+}
+
+// lookRefusedPlain reports that this host does not talk to a peer, as plain IPv6 is all that works.
+func lookRefusedPlain(e *examination, peer string, r control.PlainRefusal) {
+	if r.Why == "" {
+		return
+	}
+	e.add(Fault, "key", "see that Roam runs there and knows this host, and that the path lets its options pass; if plain "+
+		"IPv6 will do: `"+r.Allow+"`", "connections to %s fail: there is no ILNP with it (%s), and plain IPv6 is not used, "+
+		"as its key is known", peer, r.Why)
 }
 
 // lookResolved compares the addresses that applications get with the right ones.

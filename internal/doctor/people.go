@@ -42,6 +42,9 @@ func lookHosts(e *examination, f Facts) {
 func lookPlainSessions(e *examination, f Facts) {
 	n := 0
 	for _, s := range f.Sessions {
+		if f.Peer == nil && len(s.Names) > 0 {
+			lookRefusedPlain(e, s.Names[0], s.Refused)
+		}
 		if s.State != control.StatePlain || f.Peer != nil {
 			continue
 		}

@@ -104,6 +104,25 @@ func TestLacksKey(t *testing.T) {
 	}
 }
 
+// A peer to which plain IPv6 was refused is named with the command that allows it, whether the user asks
+// about it or not.
+func TestRefusedPlain(t *testing.T) {
+	const allow = "roam add 'nid=1:2:3:4 plain=yes c'"
+	refused := control.PlainRefusal{Why: control.WhyNoILNP, Allow: allow}
+	s := control.Session{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: control.StateKnown, Proof: "keyed"}
+	s.Locators = []control.RemoteLocator{{L64: 1 << 61}}
+	asked, all := well(), well()
+	asked.Peer = &PeerFacts{Word: "c", Session: &s, Probed: &control.Probed{State: control.StateKnown, Refused: refused}}
+	s.Refused = refused
+	all.Sessions = []control.Session{s}
+	for name, f := range map[string]Facts{"asked": asked, "all": all} {
+		b := bad(f)
+		if len(b) != 1 || !strings.Contains(b[0], "connections to c fail") || !strings.Contains(b[0], allow) {
+			t.Errorf("%s: findings %q", name, b)
+		}
+	}
+}
+
 func TestRefusedUnlisted(t *testing.T) {
 	f := well()
 	f.Refused = 3

@@ -39,6 +39,19 @@ func NIDPath(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir,
 // read or write. Errors name the file.
 func Read(cfg config.Config) (*nidkey.Key, error) {
 	path := Path(cfg)
+	b, err := private(path)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	k, err := nidkey.ParseFile(b)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %s: %w; restore it from a copy, or remove it and run `roam key new`", path, err)
+	}
+	return &k, nil
+}
+
+// private reads a file that only its owner may read; nil: there is none.
+func private(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -57,11 +70,7 @@ func Read(cfg config.Config) (*nidkey.Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
-	k, err := nidkey.ParseFile(b)
-	if err != nil {
-		return nil, fmt.Errorf("read key: %s: %w; restore it from a copy, or remove it and run `roam key new`", path, err)
-	}
-	return &k, nil
+	return append([]byte{}, b...), nil // an empty file is not none
 }
 
 // New draws a key pair and keeps it. A host that draws its Node Identifier and has not started

@@ -28,6 +28,8 @@ type Snapshot struct {
 	Starts        uint64            // of daemons since the run directory was created, this one included
 	Sessions      map[string]uint64 // by state; every state is present, even if zero
 	Dead          uint64            // sessions without a working path
+	Proofs        map[string]uint64 // sessions by what says who the peer is; every value is present
+	PlainRefused  uint64            // sessions that ended as plain IPv6 was not allowed
 	Locators      []Locator
 	Uplinks       []Uplink
 	Paths         []Paths
@@ -110,6 +112,7 @@ func Write(w io.Writer, s Snapshot) error {
 	p.single("roam_adopted", "gauge", "1 if this daemon took sessions over from an earlier one.", boolean(s.Adopted))
 	p.byLabel("roam_sessions", "gauge", "Correspondents by the state of their session.", "state", s.Sessions)
 	p.single("roam_sessions_dead", "gauge", "Sessions of which no path works at present.", float64(s.Dead))
+	p.byLabel("roam_sessions_by_proof", "gauge", "Sessions by what says who the peer is.", "proof", s.Proofs)
 	p.family("roam_locator", "gauge", "1 for each locator of this host, in its present state.")
 	for _, l := range s.Locators {
 		p.sample("roam_locator", 1, "link", l.Link, "l64", l.L64, "state", l.State, "disabled",
@@ -128,6 +131,8 @@ func Write(w io.Writer, s Snapshot) error {
 	p.single("roam_updates_failed_total", "counter", "Locator Updates that were given up.", float64(s.UpdatesFailed))
 	p.single("roam_peer_moves_total", "counter", "Moves of correspondents that were followed.", float64(s.PeerMoves))
 	p.single("roam_fallbacks_total", "counter", "Sessions that fell back to plain IPv6.", float64(s.FellBack))
+	p.single("roam_plain_refused_total", "counter",
+		"Sessions with peers whose key is known that ended, as plain IPv6 is not allowed with them.", float64(s.PlainRefused))
 	p.single("roam_skipped_lines", "gauge", "Lines of the hosts file and of the added peers that have a fault.",
 		float64(s.SkippedLines))
 	for _, c := range s.Counters {

@@ -163,6 +163,7 @@ func (f *Fake) peer(name string) control.Peer {
 	return control.Peer{
 		NID: 2, Names: []string{cmp.Or(name, "b.example")}, Address: control.SessionAddr(roam.DefaultSessionPrefix, 2),
 		Locators: []roam.L64{0x2001_0db8_0001_0001}, Warning: f.AddWarning,
+		Proof: control.ProofListed, Plain: true,
 	}
 }
 

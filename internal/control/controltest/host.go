@@ -71,6 +71,7 @@ func sessions() []control.Session {
 			Paths: []control.SessionPath{{Path: path, RTTMS: 20.1, Share: 0.8}, {Path: other, RTTMS: 68.4, Share: 0.2, Long: true}},
 			Views: views(path, other), InUse: &path, RTTMS: 20.15, Since: Now.Add(-time.Hour),
 			Checksum: "ipv6", ChecksumICMP: "ipv6", UpdateForm: "rfc6743", OptionOn: "first", Encapsulation: "options", Spread: "length",
+			Proof:    control.ProofListed,
 			LastMove: Now.Add(-42 * time.Second), LastMoveMS: 20.8,
 			TxPackets: 1000, TxBytes: 1_400_000, RxPackets: 2000, RxBytes: 2_800_000_000,
 		},
@@ -78,17 +79,20 @@ func sessions() []control.Session {
 			NID: 3, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::3"), RemoteAlias: 3, Names: []string{},
 			State: "established", Dead: true, Locators: []control.RemoteLocator{}, Paths: []control.SessionPath{}, Since: Now.Add(-26 * time.Hour),
 			Checksum: "rfc6741", ChecksumICMP: "rfc6741", UpdateForm: "draft", OptionOn: "always", Encapsulation: "options", Spread: "packet",
+			Proof: control.ProofNonce,
 		},
 		{
 			NID: 4, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::4"), RemoteAlias: 4, Names: []string{"plain.example"},
 			State: "plain", Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fe_0001, Preference: 10, State: "active", Validated: true}},
 			Paths: []control.SessionPath{{Path: path}}, Since: Now.Add(-30 * time.Second), RTTMS: 5.5,
 			Checksum: "ipv6", ChecksumICMP: "sought", UpdateForm: "rfc6743", OptionOn: "first", Encapsulation: "options", Spread: "packet", WhyPlain: "no ILNP there",
+			Proof: control.ProofNone,
 		},
 		{
 			NID: 5, Address: netip.MustParseAddr("fd69:6c6e:7000:2627::5"), RemoteAlias: 5, Names: []string{"quiet.example"},
 			State: control.StateKnown, Locators: []control.RemoteLocator{{L64: 0x2001_0db8_00fd_0001, Preference: 10, State: "valid"}},
 			Paths: []control.SessionPath{}, Checksum: "ipv6", ChecksumICMP: "sought", UpdateForm: "rfc6743", OptionOn: "first", Encapsulation: "options", Spread: "packet",
+			Proof: control.ProofKeyed,
 		},
 	}
 }

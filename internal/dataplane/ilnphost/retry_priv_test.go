@@ -211,6 +211,11 @@ func TestRetryIsLeft(t *testing.T) {
 			r.upsert(r.entry)
 			return refused(t, r.wire)
 		},
+		"plain IPv6 is not allowed": func(r retryRig) []byte {
+			r.entry.Unconfirmed, r.entry.Seq = true, r.entry.Seq+1
+			r.upsert(r.entry)
+			return refused(t, r.wire)
+		},
 		"moved": func(r retryRig) []byte { r.uplink(else2); return refused(t, r.wire) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,11 +97,25 @@ func (h *Host) Sessions(ctx context.Context) ([]control.Session, error) {
 				path := pathFrom(t.Path, h.linkNames())
 				s.InUse = &path
 			}
-			s.Obstructed = h.obstructionsOf(p.NID)
+			s.Obstructed, s.Refused = h.obstructionsOf(p.NID), refusalOf(p, h.records[p.NID])
 			out = append(out, s)
 		}
 	})
 	return out, err
+}
+
+// refusalOf returns why plain IPv6 was refused to a peer, and how to allow it.
+func refusalOf(p ilnp.PeerState, r naming.Record) (out control.PlainRefusal) {
+	if p.PlainRefused != "" {
+		out = control.PlainRefusal{Why: p.PlainRefused, Allow: allowPlain(r)}
+	}
+	return out
+}
+
+// allowPlain returns the command that allows plain IPv6 to the peer of a record.
+func allowPlain(r naming.Record) string {
+	r.Plain = naming.PlainYes
+	return "roam add '" + r.HostsLine() + "'"
 }
 
 // Counters lists every counter of data plane, engine and core.
@@ -229,7 +243,7 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
 			return
 		}
-		key, err := keyfile.Read(h.cfg)
+		key, err := keyfile.Of(h.cfg, h.nid, now)
 		if err != nil {
 			failure = control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed; the key so far is in use")
 			return

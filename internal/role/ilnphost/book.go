@@ -138,6 +138,16 @@ func (b book) add(r naming.Record, replace bool) (book, error) {
 	}, next.HostsLine()), r.NID)
 }
 
+// succeed returns the book with a record in place of what was added of it and of an older node.
+func (b book) succeed(older roam.NID, r naming.Record) (book, error) {
+	return b.checked(b.edit(func(l naming.Line) string {
+		if l.Record.NID == older || l.Record.NID == r.NID {
+			return ""
+		}
+		return l.Record.HostsLine()
+	}, r.HostsLine()), r.NID)
+}
+
 // sameKey refuses a record with another key than the one that is known of its node.
 func (b book) sameKey(r naming.Record, replace bool) error {
 	known := b.record(r.NID).Key

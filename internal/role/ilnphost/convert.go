@@ -30,6 +30,7 @@ var (
 		ilnp.EncapsulationChanged: "encapsulation-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
 		ilnp.SessionNamed: "session-named", ilnp.HandoffReturned: "handoff-returned",
 		ilnp.PathAvoided: "path-avoided", ilnp.PathAnswers: "path-answers", ilnp.PacketsLost: control.KindPacketsLost,
+		ilnp.PlainRefused: control.KindPlainRefused,
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
@@ -118,9 +119,10 @@ func sessionFrom(s ilnp.PeerState, prefix roam.L64, names shownNames) control.Se
 		LastMove: s.LastMove, LastMoveMS: control.Millis(s.LastMoveRTT),
 		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Encapsulation: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
-	out.Proof, out.Proved, out.LacksKey = "nonce", s.Proved, s.Unkeyed
-	if s.Keyed {
-		out.Proof = "keyed"
+	out.Proof, out.Proved, out.LacksKey = proofOf(s.Keyed, s.Listed), s.Proved, s.Unkeyed
+	out.Refused.Why = s.PlainRefused
+	if s.State == ilnp.Plain {
+		out.Proof = control.ProofNone
 	}
 	if s.NonceAlways {
 		out.OptionOn = "always"
@@ -144,6 +146,17 @@ func sessionFrom(s ilnp.PeerState, prefix roam.L64, names shownNames) control.Se
 		out.Views = append(out.Views, viewFrom(v, names))
 	}
 	return out
+}
+
+// proofOf returns what says who a peer is.
+func proofOf(keyed, listed bool) string {
+	switch {
+	case keyed:
+		return control.ProofKeyed
+	case listed:
+		return control.ProofListed
+	}
+	return control.ProofNonce
 }
 
 // viewFrom returns what is known of a path as shown to people.

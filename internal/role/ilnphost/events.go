@@ -23,6 +23,7 @@ var logged = map[ilnp.EventKind]slog.Level{
 	ilnp.HandoffStarted: slog.LevelInfo,
 	ilnp.UpdateFailed:   slog.LevelWarn, ilnp.UpdateReceived: slog.LevelInfo,
 	ilnp.SessionEstablished: slog.LevelInfo,
+	ilnp.PlainRefused:       slog.LevelWarn,
 	ilnp.SessionFellBack:    slog.LevelInfo, ilnp.SessionReplaced: slog.LevelInfo,
 	ilnp.PeerMoved: slog.LevelInfo, ilnp.PeerDead: slog.LevelWarn, ilnp.PeerAlive: slog.LevelInfo,
 	ilnp.ModeChanged: slog.LevelInfo, ilnp.EncapsulationChanged: slog.LevelInfo, ilnp.SpreadChanged: slog.LevelInfo, ilnp.PathNarrowed: slog.LevelWarn,
@@ -84,7 +85,10 @@ func (h *Host) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
 			more = []any{"left_out", leftOut}
 		}
 	}
-	if ev.Kind == ilnp.SessionFellBack && ev.Reason == ilnp.WhyNoILNP {
+	if ev.Kind == ilnp.PlainRefused {
+		more = append(more, "allow", allowPlain(h.records[ev.Key.Remote]))
+	}
+	if (ev.Kind == ilnp.SessionFellBack || ev.Kind == ilnp.PlainRefused) && ev.Reason == ilnp.WhyNoILNP {
 		more = append(more, h.missingHalf(ev.Time)...)
 	}
 	h.log.Log(context.Background(), level, shown.Kind, append(attributes(ev, shown), more...)...)

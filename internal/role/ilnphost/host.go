@@ -94,7 +94,7 @@ func (h *Host) Start(context.Context) (err error) {
 		return err
 	}
 	// Without its key a host would send updates that its peers refuse, and believe unkeyed ones.
-	if h.key, err = keyfile.Read(h.cfg); err != nil {
+	if h.key, err = keyfile.Of(h.cfg, h.nid, time.Now()); err != nil {
 		return err
 	}
 	device, err := h.loadAndSetUp()

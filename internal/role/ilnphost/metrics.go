@@ -21,9 +21,9 @@ import (
 
 // tally counts events for the metrics; only the engine's goroutine touches it.
 type tally struct {
-	handoffs                          map[string]uint64
-	handoffTime, updateRTT            metrics.Histogram
-	sent, failed, peerMoves, fellBack uint64
+	handoffs                                        map[string]uint64
+	handoffTime, updateRTT                          metrics.Histogram
+	sent, failed, peerMoves, fellBack, plainRefused uint64
 }
 
 func (t *tally) count(e ilnp.Event) {
@@ -44,6 +44,8 @@ func (t *tally) count(e ilnp.Event) {
 		t.peerMoves++
 	case ilnp.SessionFellBack:
 		t.fellBack++
+	case ilnp.PlainRefused:
+		t.plainRefused++
 	}
 }
 
@@ -72,6 +74,7 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 			s.Sessions[sessionStateName(ilnp.SessionState(state))] = n
 		}
 		s.Sessions[control.StateKnown], s.Dead = tally.Silent, tally.Dead
+		s.Proofs = proofs(tally)
 		for _, l := range core.Locals(now) {
 			c := locatorFrom(l, h.linkNames())
 			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
@@ -84,10 +87,19 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		}
 		*s.HandoffTime, *s.UpdateRTT = t.handoffTime, t.updateRTT
 		s.UpdatesSent, s.UpdatesFailed, s.PeerMoves, s.FellBack = t.sent, t.failed, t.peerMoves, t.fellBack
+		s.PlainRefused = t.plainRefused
 		s.SkippedLines = uint64(len(h.hosts.Faults))
 		failure = h.counterMetrics(&s)
 	})
 	return s, errors.Join(err, failure)
+}
+
+// proofs counts sessions by what says who the peer is. Those of plain IPv6 have none.
+func proofs(t ilnp.Tally) map[string]uint64 {
+	all := t.Sessions[ilnp.Initiated] + t.Sessions[ilnp.Established]
+	return map[string]uint64{
+		control.ProofKeyed: t.Keyed, control.ProofListed: t.Listed, control.ProofNonce: all - min(all, t.Keyed+t.Listed),
+	}
 }
 
 // pathMetrics returns what is known of paths, in the order of links.

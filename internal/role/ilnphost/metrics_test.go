@@ -1,12 +1,15 @@
 package ilnphost
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
 
 	"roam"
+	"roam/ilnp"
+	"roam/internal/control"
 	"roam/internal/hostnet"
 	"roam/internal/metrics"
 )
@@ -34,5 +37,23 @@ func TestUplinkTraffic(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestProofs: each session with ILNP counts once, by what says who its peer is.
+func TestProofs(t *testing.T) {
+	tally := ilnp.Tally{Keyed: 2, Listed: 3}
+	tally.Sessions[ilnp.Initiated], tally.Sessions[ilnp.Established], tally.Sessions[ilnp.Plain] = 1, 5, 7
+	want := map[string]uint64{control.ProofKeyed: 2, control.ProofListed: 3, control.ProofNonce: 1}
+	if got := proofs(tally); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for want, p := range map[string]ilnp.PeerState{
+		control.ProofKeyed: {Keyed: true, Listed: true}, control.ProofListed: {Listed: true}, control.ProofNonce: {},
+		control.ProofNone: {State: ilnp.Plain},
+	} {
+		if got := sessionFrom(p, 1, shownNames{}).Proof; got != want {
+			t.Errorf("%+v: %q, want %q", p, got, want)
+		}
 	}
 }

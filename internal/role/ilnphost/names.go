@@ -194,7 +194,7 @@ func (h *Host) peerOf(r naming.Record) ilnp.Peer {
 	p := ilnp.Peer{NID: r.NID, Names: r.Names, Rule: coreRule[h.cfg.ILNP.Checksum], DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft}
 	p.NonceAlways, p.NonceFixed = r.Nonce == naming.NonceAlways, r.Nonce != naming.NonceUnset
 	p.OldFirst = r.Order == naming.OrderOld
-	p.Anywhere = r.Anywhere == naming.AnywhereYes
+	p.Anywhere, p.Guarded, p.Optional = r.Anywhere == naming.AnywhereYes, r.Guarded(), r.Optional
 	if r.Checksum != naming.ChecksumUnset {
 		p.Rule, p.RuleFixed = ilnp.RuleIPv6, true
 		if r.Checksum == naming.ChecksumRFC6741 {

@@ -54,6 +54,9 @@ func (h *Host) AddPeer(ctx context.Context, q control.AddRequest) (control.Peer,
 		return control.Peer{}, control.Errorf(control.CodeInvalid, "read line: %w", err).
 			WithHint("run `roam export` there, and copy its line")
 	}
+	if r.Vouch.Present() {
+		return h.takeOver(ctx, r)
+	}
 	if q.As != "" {
 		name, err := naming.CleanName(q.As)
 		if err != nil {
@@ -123,7 +126,8 @@ func (h *Host) changePeer(ctx context.Context, nid roam.NID, change func(book) (
 	full, err := h.takeBook(ctx, next)
 	r := next.record(nid)
 	out := control.Peer{
-		NID: nid, Names: r.Names, Keyed: r.Key.Present(),
+		NID: nid, Names: r.Names, Keyed: r.Key.Present(), Plain: !r.Guarded(),
+		Proof:   proofOf(r.Key.Present(), len(r.Locators) > 0 && r.Anywhere != naming.AnywhereYes),
 		Address: control.SessionAddr(h.cfg.Host.SessionPrefix, nid),
 	}
 	for _, l := range r.Locators {

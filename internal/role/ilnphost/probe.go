@@ -129,7 +129,7 @@ func (q *inquiry) hear(e control.Event) {
 	if e.Kind == kindName(ilnp.SessionEstablished) {
 		q.opened = true
 	}
-	if e.Kind == kindName(ilnp.SessionFellBack) {
+	if e.Kind == kindName(ilnp.SessionFellBack) || e.Kind == kindName(ilnp.PlainRefused) {
 		// Only a correspondent that is there tells that it has no ILNP.
 		q.final = e.Reason == ilnp.WhyNoILNP
 	}
@@ -157,7 +157,7 @@ func (h *Host) conclude(ctx context.Context, q *inquiry) (control.Probed, error)
 				known = true
 				s := sessionFrom(p, h.cfg.Host.SessionPrefix, shownNames{})
 				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, h.engine.TooBig(p.Key)
-				out.Opened = h.engine.Opened(p.Key)
+				out.Opened, out.Refused = h.engine.Opened(p.Key), refusalOf(p, h.records[p.NID])
 			}
 		}
 	})

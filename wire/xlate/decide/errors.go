@@ -41,7 +41,7 @@ const ourOptionAt = ip6.HeaderLen + 2 // offset, in a packet whose first header 
 // whether it did.
 func (t *step) retryWithoutNonce(p *Session) bool {
 	l, u := p.live(), t.s.uplink(p, 0)
-	if p.Flags&(Initiated|Plain|Dead|RFC6741|Encap) != Initiated || l.Learned.Present() || l.Retried ||
+	if p.Flags&(Initiated|Plain|Dead|RFC6741|Encap|Unconfirmed) != Initiated || l.Learned.Present() || l.Retried ||
 		!u.Usable || u.L64 != t.dst.L64 || u.Link != t.k.Link || !t.isRefusedFirst(p) {
 		return false
 	}

@@ -1,0 +1,72 @@
+package ilnp
+
+import "time"
+
+// A peer whose key the user has given is not spoken to by plain IPv6 unless its record allows
+// that: whoever drops the Nonce option on the path, or takes the peer's address, would otherwise
+// have the traffic without a proof. What would leave as plain IPv6 fails instead.
+
+// guardFor is how long packets to a guarded peer that did not answer as such are refused at once.
+// Then the next one asks the peer again.
+const guardFor = 2 * time.Second
+
+// guard is how a correspondent is kept from being spoken to by less than it can do.
+type guard struct {
+	on       bool      // no plain IPv6
+	optional bool      // its key may be missing from a session
+	why      string    // why plain IPv6 was last refused, since the last session; "": it was not
+	until    time.Time // packets are refused until then
+}
+
+// setGuard takes over what the user wants. A session that is plain and must not be any more ends.
+func (c *Core) setGuard(now time.Time, k *correspondent, p Peer) {
+	k.guard.optional = p.Optional
+	if k.guard.on == p.Guarded {
+		return
+	}
+	k.guard = guard{on: p.Guarded, optional: p.Optional}
+	for _, s := range c.sorted() {
+		if s.remoteNID == k.nid && s.state == Plain {
+			c.refusesPlain(now, s)
+		}
+	}
+}
+
+// refusesPlain ends a session that has become plain although its peer is guarded, and reports
+// whether it did. Held packets are answered with Destination Unreachable.
+func (c *Core) refusesPlain(now time.Time, s *session) bool {
+	k := c.recordOf(s)
+	if k == nil || !k.guard.on {
+		return false
+	}
+	k.guard.why, k.guard.until = s.whyPlain(), now.Add(guardFor)
+	c.emit(Reject{Key: s.key})
+	c.notify(Event{Time: now, Kind: PlainRefused, Key: s.key, Reason: k.guard.why})
+	c.endSession(now, s, reasonGuarded)
+	return true
+}
+
+// reasonGuarded is why a session ended that must not be plain.
+const reasonGuarded = "plain IPv6 is not allowed with this peer, as its key is known"
+
+// isGuarded reports whether a session must not become plain.
+func (ca *cache) isGuarded(s *session) bool {
+	k := ca.recordOf(s)
+	return k != nil && k.guard.on
+}
+
+// isUnfollowed reports whether the data plane must not conclude anything by itself: neither where
+// the peer is, from its nonce, nor, before there is one, that a guarded peer has no ILNP.
+func (c *steering) isUnfollowed(s *session) bool {
+	if s.state != Established {
+		return s.state == Initiated && c.isGuarded(s)
+	}
+	return !s.confirmed || s.keys != nil
+}
+
+// mayLackKey reports whether updates of a keyed session count without a MAC: the user allows
+// it, and the peer has not shown in this session that it has the key.
+func (ca *cache) mayLackKey(s *session) bool {
+	k := ca.recordOf(s)
+	return k != nil && k.guard.optional && s.keys.updated == 0 && s.keys.acks.top == 0
+}

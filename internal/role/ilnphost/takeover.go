@@ -1,0 +1,69 @@
+package ilnphost
+
+import (
+	"context"
+	"time"
+
+	"roam"
+	"roam/internal/control"
+	"roam/naming"
+	"roam/nidkey"
+)
+
+// takeOver puts a record in the place of another one whose key vouches for it: the peer has made
+// a new key, and has a new Node Identifier. Names and options stay.
+func (h *Host) takeOver(ctx context.Context, r naming.Record) (control.Peer, error) {
+	var own *nidkey.Key
+	if err := h.do(ctx, func(time.Time) { own = h.key }); err != nil {
+		return control.Peer{}, err
+	}
+	v := r.Vouch
+	r.Vouch = nidkey.Vouch{}
+	replaced := roam.NID(0)
+	out, err := h.changePeer(ctx, r.NID, func(b book) (book, error) {
+		if len(b.Written(v.Old)) == 0 && r.Key.Present() && b.record(r.NID).Key.Public == r.Key.Public {
+			return b, nil // the line was added before
+		}
+		old := b.record(v.Old)
+		if err := vouched(own, h.nid, old, v); err != nil {
+			return b, err
+		}
+		if in := b.inHosts(b.Written(v.Old)); len(in) > 0 {
+			return b, control.Errorf(control.CodeConflict, "%v is written in %s, which Roam does not edit", v.Old, in[0].Place).
+				WithHint("its key vouches for the new one: put this line there, then `roam config reload`: %s",
+					succession(old, r).HostsLine())
+		}
+		replaced = v.Old
+		return b.succeed(v.Old, succession(old, r))
+	})
+	out.Replaced = replaced
+	return out, err
+}
+
+// vouched returns why the key of a record does not vouch for a line, or nil.
+func vouched(own *nidkey.Key, reader roam.NID, old naming.Record, v nidkey.Vouch) error {
+	const again = "`roam export` there, and `roam add --replace LINE` here, if you trust the way that the line came"
+	switch {
+	case !old.Key.Present():
+		return control.Errorf(control.CodeNotFound, "node %v, whose key is to vouch, is not known here with a key", v.Old).WithHint(again)
+	case own == nil:
+		return control.Errorf(control.CodeConflict, "this host has no key, so it cannot verify who made the line").
+			WithHint(again)
+	case !time.Now().Before(v.Until):
+		return control.Errorf(control.CodeInvalid, "the old key vouched until %s only", v.Until.Format(time.RFC3339)).
+			WithHint(again)
+	}
+	secret, err := own.Shared(old.Key.Public)
+	if err == nil && v.Check(secret, reader) {
+		return nil
+	}
+	return control.Errorf(control.CodeInvalid, "the line was not made for this host by the known key of %v", v.Old).
+		WithHint("`roam key rotate` there prints one line for each peer: take this host's. If it is, %s", again)
+}
+
+// succession returns a record with the identifier, key and locators of another one.
+func succession(old, r naming.Record) naming.Record {
+	next := old
+	next.NID, next.Key, next.Locators = r.NID, r.Key, r.Locators
+	return next
+}
