@@ -30,11 +30,7 @@ func TestSoftHandoff(t *testing.T) {
 		mn.sendsFrom("cn", next)
 		quiet(t, w, "mn", was)
 		w.cable("mn", was, false)
-		// The kernel tells of a lost carrier up to a second later. Plugged in
-		// before that, the link would never have been away.
-		testutil.Eventually(t, patience, func() bool {
-			return !slices.ContainsFunc(mn.locators(), func(l node.Locator) bool { return l.Link == was })
-		}, "locator of "+was+" gone")
+		mn.loses(was)
 		flows(t, u, 50)
 		flows(t, c, 50)
 	}
@@ -43,4 +39,14 @@ func TestSoftHandoff(t *testing.T) {
 		t.Error(err)
 	}
 	noLeak(t, mn, cn)
+}
+
+// loses waits until a host has no locator on a link whose cable was pulled. The kernel tells of
+// a lost carrier up to a second later. Plugged in before that, the link would never have been
+// away.
+func (h *host) loses(link string) {
+	h.w.t.Helper()
+	testutil.Eventually(h.w.t, patience, func() bool {
+		return !slices.ContainsFunc(h.locators(), func(l node.Locator) bool { return l.Link == link })
+	}, "locator of "+link+" gone")
 }
