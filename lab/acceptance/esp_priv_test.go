@@ -87,11 +87,11 @@ func (w *world) from(address string) string {
 	return w.places[at].name
 }
 
-var carried = regexp.MustCompile(`(?s)lifetime current:\s+\d+\(bytes\), (\d+)\(packets\)`)
+var packetsOf = regexp.MustCompile(`(?s)lifetime current:\s+\d+\(bytes\), (\d+)\(packets\)`)
 
 // associated counts the packets that the associations of a host have carried.
 func (w *world) associated(name string) (sum uint64) {
-	for _, m := range carried.FindAllStringSubmatch(w.must(name, "ip", "-s", "xfrm", "state"), -1) {
+	for _, m := range packetsOf.FindAllStringSubmatch(w.must(name, "ip", "-s", "xfrm", "state"), -1) {
 		n, _ := strconv.ParseUint(m[1], 10, 64)
 		sum += n
 	}
