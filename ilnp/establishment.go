@@ -247,7 +247,7 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.put(at, 0, time.Time{})
 		s.remotes.lead(at)
 	}
-	if a := s.agreed; a == nil || a.confirmed {
+	if a := s.agreed; a == nil || a.confirmed || a.reached {
 		s.remotes.find(at).validate()
 	} else { // its own key lists it there, which is as good as a record; the confirmation validates it
 		s.remotes.find(at).given = true

@@ -41,6 +41,7 @@ type agreement struct {
 	last      ilnpwire.Proof      // our answer, or our confirmation, which goes again to what it is for
 	path      Path                // by which it went
 	encap     bool                // in UDP
+	reached   bool                // the offer answered a challenge from there
 	initiator bool
 	confirmed bool // the peer has shown that it has the root
 	tries     int
@@ -52,6 +53,8 @@ type offered struct {
 	es    nidkey.Secret
 	path  Path
 	encap bool
+
+	reached bool // it answers a challenge that went to where it came from
 }
 
 // proofKey derives the key of the MACs of one direction.
@@ -163,27 +166,42 @@ type challenges struct {
 	made   uint64
 }
 
-func (c *challenges) tag(number uint64, nids SessionKey, n Nonce, ephemeral [nidkey.KeyLen]byte) []byte {
+// asker is the node that a challenge is for: at this place, with this nonce and ephemeral key.
+type asker struct {
+	local     roam.NID
+	remote    roam.ILV
+	nonce     Nonce
+	ephemeral [nidkey.KeyLen]byte
+}
+
+func askerOf(p ilnpwire.Packet) asker {
+	return asker{local: p.Dst.NID, remote: p.Src, nonce: p.Nonce, ephemeral: p.Proof.Ephemeral}
+}
+
+func (c *challenges) tag(number uint64, a asker) []byte {
 	b := binary.BigEndian.AppendUint64(nil, number)
-	b = binary.BigEndian.AppendUint64(b, uint64(nids.Local))
-	b = binary.BigEndian.AppendUint64(b, uint64(nids.Remote))
+	for _, half := range []uint64{uint64(a.local), uint64(a.remote.NID), uint64(a.remote.L64)} {
+		b = binary.BigEndian.AppendUint64(b, half)
+	}
 	h := hmac.New(sha256.New, c.secret[:])
-	h.Write(append(appendNonce(b, n), ephemeral[:]...))
+	h.Write(append(appendNonce(b, a.nonce), a.ephemeral[:]...))
 	return h.Sum(nil)[:ilnpwire.ProofTokenLen-8]
 }
 
 // next returns a challenge for an offer.
-func (c *challenges) next(nids SessionKey, n Nonce, ephemeral [nidkey.KeyLen]byte) (t [ilnpwire.ProofTokenLen]byte) {
+func (c *challenges) next(a asker) (t [ilnpwire.ProofTokenLen]byte) {
 	c.made++
 	binary.BigEndian.PutUint64(t[:], c.made)
-	copy(t[8:], c.tag(c.made, nids, n, ephemeral))
+	copy(t[8:], c.tag(c.made, a))
 	return t
 }
 
-// numberOf returns the number of the challenge that an offer answers; 0: none of ours.
-func (c *challenges) numberOf(p ilnpwire.Proof, nids SessionKey, n Nonce) uint64 {
-	number := binary.BigEndian.Uint64(p.Token[:])
-	if number > c.made || !hmac.Equal(p.Token[8:], c.tag(number, nids, n, p.Ephemeral)) {
+// numberOf returns the number of the challenge that an offer answers from where it was sent to;
+// 0: none of ours.
+func (c *challenges) numberOf(p ilnpwire.Packet) uint64 {
+	token := p.Proof.Token
+	number := binary.BigEndian.Uint64(token[:])
+	if number > c.made || !hmac.Equal(token[8:], c.tag(number, askerOf(p))) {
 		return 0
 	}
 	return number

@@ -199,9 +199,11 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	k, offer := c.known[remote], *p.Proof
 	s := c.byNonce(local, remote, p.Nonce)
 	pending := c.pending.byKey[Pending{Local: local, Remote: p.Src, Nonce: p.Nonce}]
-	switch {
-	case !isProof(key, offer, p.Nonce, Nonce{}):
+	if !isProof(key, offer, p.Nonce, Nonce{}) {
 		return reasonProofForged
+	}
+	challenge := c.prover.challenges.numberOf(p)
+	switch {
 	case !c.isListedIn(p):
 		return reasonProofPlace
 	case s != nil && s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == offer.Ephemeral:
@@ -213,7 +215,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 		return "" // it waits until the old nonce is known to be silent
 	case c.isCrossed(local, remote):
 		return "" // the peer answers ours
-	case !k.offers.accepts(offer.Counter, c.prover.challenges.numberOf(offer, SessionKey{local, remote}, p.Nonce)):
+	case !k.offers.accepts(offer.Counter, challenge):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofOld
 	}
@@ -221,7 +223,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	if err != nil {
 		return reasonProofForged
 	}
-	o := &offered{proof: offer, es: es, path: by, encap: p.Encapsulated}
+	o := &offered{proof: offer, es: es, path: by, encap: p.Encapsulated, reached: challenge != 0}
 	if s != nil {
 		c.agreeAnew(now, s, o)
 		return ""
@@ -249,7 +251,7 @@ func (c handshakes) challenge(now time.Time, s *session, k *pendingPeer, by Path
 		return
 	}
 	q := ilnpwire.Proof{Step: ilnpwire.ProofChallenge, Counter: peer.offers.last, Ephemeral: p.Proof.Ephemeral,
-		Token: c.prover.challenges.next(nids, p.Nonce, p.Proof.Ephemeral)}
+		Token: c.prover.challenges.next(askerOf(p))}
 	key := proofKey(peer.secret, nids.Local, nids.Remote)
 	c.sendProof(now, s, by, p.Encapsulated, sealProof(key, q, s.localNonce, p.Nonce))
 }
@@ -289,7 +291,7 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) b
 	}
 	p.Token = tokenOf(root, p)
 	p = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), p, s.localNonce, theirs)
-	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap}
+	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached}
 	c.sendProof(now, s, o.path, o.encap, p)
 	return true
 }
@@ -343,6 +345,9 @@ func (c handshakes) challenged(now time.Time, s *session, p ilnpwire.Proof) stri
 	c.newOffer(now, s)
 	h.tries = max(h.tries-1, 0) // the path works
 	c.offer(now, s)
+	if s.state == Initiated { // the peer is there and has its key: another round trip is worth waiting for
+		c.arm(&s.schedule, timerSetup, now, s.patience())
+	}
 	return ""
 }
 

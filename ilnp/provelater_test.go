@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -159,6 +160,29 @@ func TestProofKeyReplaced(t *testing.T) {
 		p.know(p.a, 0)
 		if s := p.session(p.a); s.agreed != nil || slices.Equal(s.keys.in, old) {
 			t.Errorf("restart %t: the keys of the old proof count", restart)
+		}
+	}
+}
+
+// TestChallengeIsForOnePlace: who answers a challenge has received it there.
+func TestChallengeIsForOnePlace(t *testing.T) {
+	var c challenges
+	made := ilnpwire.Packet{Src: roam.ILV{L64: 1, NID: 2}, Dst: roam.ILV{NID: 3}, Proof: &ilnpwire.Proof{}}
+	made.Proof.Token = c.next(askerOf(made))
+	if got := c.numberOf(made); got != 1 {
+		t.Errorf("the challenge has number %d, want 1", got)
+	}
+	other := *made.Proof
+	other.Ephemeral[0]++
+	for what, change := range map[string]func(*ilnpwire.Packet){
+		"place": func(p *ilnpwire.Packet) { p.Src.L64++ }, "node": func(p *ilnpwire.Packet) { p.Src.NID++ },
+		"own node": func(p *ilnpwire.Packet) { p.Dst.NID++ }, "nonce": func(p *ilnpwire.Packet) { p.Nonce.Len = 4 },
+		"ephemeral key": func(p *ilnpwire.Packet) { p.Proof = &other },
+	} {
+		p := made
+		change(&p)
+		if c.numberOf(p) != 0 {
+			t.Errorf("another %s has the same challenge", what)
 		}
 	}
 }

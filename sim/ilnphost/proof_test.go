@@ -55,7 +55,7 @@ func (w *proving) know(t *testing.T, h, o *Node, listed ...roam.L64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}, Secret: secret, Public: w.keys[o].Public}
+	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}, Secret: secret, Public: w.keys[o].Public, Guarded: true}
 	for _, l := range listed {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: roam.Infinite})
 	}
@@ -137,4 +137,21 @@ func TestProofAtSetUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProofOverALongPath: a challenge makes the first contact take two round trips, which may be
+// longer than a peer without ILNP is waited for. All that waited is answered at once, as the
+// answer to the challenge has shown where the peer is.
+func TestProofOverALongPath(t *testing.T) {
+	w := newProving(t, 1, netA)
+	w.mobile.at(1).set(Access{Delay: 295 * time.Millisecond})
+	f := w.mobile.Flow(w.server, 50*time.Millisecond, true)
+	w.Run(4 * time.Second)
+	w.wantProved(t)
+	if w.count["challenge"] == 0 {
+		t.Error("no challenge: this shows nothing")
+	}
+	w.finish(t, f)
+	w.Run(time.Second)
+	wantLost(t, f, 0)
 }
