@@ -7,11 +7,19 @@ import "time"
 // wall clock, Config.Boot, and the successor moves all times by the difference. They have
 // readings of the monotonic clock then, as all that it compares them with.
 
+// jump is the least difference of two clocks that counts as a jump of the wall clock.
+const jump = time.Second
+
 // rebase moves all times of a state from one beginning of the monotonic clock to another one.
 // Without one of the two they stay.
 func (st *savedState) rebase(from, to time.Time) {
 	if from.IsZero() || to.IsZero() {
 		return
+	}
+	// Two readings of the same beginning differ by what passes between the two clocks' readings, and
+	// by what the wall clock was slewed. That is no jump, and times that name a session stay the same.
+	if d := from.Round(0).Sub(to.Round(0)); d.Abs() < jump {
+		to = to.Add(d)
 	}
 	move := func(times ...*time.Time) {
 		for _, t := range times {

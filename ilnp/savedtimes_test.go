@@ -160,3 +160,28 @@ func TestEachTimeIsMoved(t *testing.T) {
 		t.Errorf("%+v", none)
 	}
 }
+
+// TestReadingsOfOneBeginning: two processes read the beginning of the monotonic clock a little apart. Times
+// stay the same to the nanosecond over any number of restarts, as users see them and as they are saved.
+func TestReadingsOfOneBeginning(t *testing.T) {
+	start := time.Now()
+	read := func(n int) func(*Config) {
+		return func(c *Config) { c.Boot = start.Add(-time.Hour + time.Duration(n)*617*time.Nanosecond) }
+	}
+	b := newBench(t, read(0))
+	b.now = start
+	b.prefix(1, netA, 20*time.Minute)
+	b.open(netP)
+	since := b.sessions[theKey].started.Round(0)
+	for n := range 3 {
+		next := newBench(t, read(n+1))
+		next.now = b.now
+		if err := next.Restore(next.now, b.Export()); err != nil {
+			t.Fatal(err)
+		}
+		b = next
+		if got := b.sessions[theKey].started.Round(0); !got.Equal(since) {
+			t.Fatalf("restart %d: the session began at %v, before at %v", n+1, got, since)
+		}
+	}
+}
