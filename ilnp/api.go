@@ -211,6 +211,8 @@ type Entry struct {
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
 	Holds                   bool           // a proof is under way: other nonces wait with the daemon
 	Unconfirmed             bool           // the peer's nonce is followed nowhere; while Initiated: no plain IPv6
+	MACKey                  [16]byte       // of the peer's Locator Updates, which the data plane follows if they are newer
+	MACCounter              uint64         // than this; zero: the session is not keyed
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those over which TCP is not spread
