@@ -98,9 +98,12 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	}
 	if was := s.keys; was != nil && (was.out == nil && was.sent > 0 || hmac.Equal(was.out, k.out)) {
 		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
+	} else {
+		s.update.since = 0 // of the counters before
 	}
-	// The nonces may be those of an earlier session, whose counters are lost.
-	k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
+	if s.agreed == nil { // the nonces may be those of an earlier session, whose counters are lost
+		k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
+	}
 	s.keys = &k
 }
 

@@ -145,12 +145,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 			return refuse(in, DROP_ICMP_NO_NONCE);
 		break;
 	case UNCONFIRMED: /* the core can tell by the token of a reply, or by an acknowledged update, whose it is */
-		if (in->c.fragment != WHOLE || in->c.proto != IPPROTO_ICMPV6)
-			return refuse(in, DROP_UNKNOWN_LOCATOR);
-		if (in->c.type == ICMP6_LOCATOR_UPDATE ? takes_update(skb, p, d, in, 1) :
-		    is_probe_reply(skb, &in->c) && has_share(d, skb->len - in->l3))
-			return hand_over_own(skb, in, p);
-		return refuse(in, DROP_UNKNOWN_LOCATOR);
+		return takes_unconfirmed(skb, p, d, in) ? hand_over_own(skb, in, p) : refuse(in, DROP_UNKNOWN_LOCATOR);
 	case AUTHENTIC:
 		break;
 	}

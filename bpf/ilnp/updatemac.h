@@ -7,6 +7,7 @@
 #ifndef ROAM_ILNP_UPDATEMAC_H
 #define ROAM_ILNP_UPDATEMAC_H
 
+#include "control.h"
 #include "match.h"
 
 #define OPT_EXPERIMENT 0x1e
@@ -140,6 +141,19 @@ __noinline int takes_update(struct __sk_buff *skb, const struct session_entry *p
 		settle(p, d);
 	}
 	return has_update_share(d, len);
+}
+
+/* Does the daemon get a packet from a locator that the session does not have, with a nonce that
+ * may be forged?
+ */
+static __always_inline int takes_unconfirmed(struct __sk_buff *skb, const struct session_entry *p,
+					     struct session_details *d, const struct inbound *in)
+{
+	if (in->c.fragment != WHOLE || in->c.proto != IPPROTO_ICMPV6)
+		return 0;
+	if (in->c.type == ICMP6_LOCATOR_UPDATE)
+		return takes_update(skb, p, d, in, 1);
+	return is_probe_reply(skb, &in->c) && has_share(d, skb->len - in->l3);
 }
 
 #endif

@@ -55,7 +55,8 @@ func (g *gen) sealed(w *world) (s shotAt, ok bool) {
 	if len(u.list) == 0 {
 		return s, false
 	}
-	src, dst := roam.ILV{NID: p.RemoteNid.nid(), L64: u.from}, roam.ILV{NID: p.LocalNid.nid(), L64: pick(own, ownLocators...)}
+	src := roam.ILV{NID: p.RemoteNid.nid(), L64: u.from}
+	dst := roam.ILV{NID: p.LocalNid.nid(), L64: pick(own, ownLocators...)}
 	b, err := u.between(src, dst)
 	if err != nil {
 		return s, false

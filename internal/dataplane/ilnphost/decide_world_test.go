@@ -48,7 +48,8 @@ func newWorld() *world {
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
-		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfSlotUser]bpfFlowTable{}, keys: map[bpfSlotUser]bpfUpdateKey{},
+		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfSlotUser]bpfFlowTable{},
+		keys:  map[bpfSlotUser]bpfUpdateKey{},
 		marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
@@ -440,7 +441,8 @@ func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
 	}
 	for k, p := range now.Sessions {
 		if p.UpdateKey != nil {
-			wrong = append(wrong, between("update key", reflect.ValueOf(*p.UpdateKey), reflect.ValueOf(*before.Sessions[k].UpdateKey), reflect.ValueOf(*after.Sessions[k].UpdateKey))...)
+			was, is := reflect.ValueOf(*before.Sessions[k].UpdateKey), reflect.ValueOf(*after.Sessions[k].UpdateKey)
+			wrong = append(wrong, between("update key", reflect.ValueOf(*p.UpdateKey), was, is)...)
 		}
 		if p.Table != nil {
 			wrong = append(wrong, between("table", reflect.ValueOf(*p.Table), reflect.ValueOf(*before.Sessions[k].Table), reflect.ValueOf(*after.Sessions[k].Table))...)

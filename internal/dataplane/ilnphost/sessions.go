@@ -60,7 +60,10 @@ func (p *Plane) adopt() (err error) {
 	if err := errors.Join(p.adoptCollisions(), p.adoptPlaces()); err != nil {
 		return err
 	}
-	if err := errors.Join(p.adoptAccepted(), p.tables.adopt(p.objs.FlowTables, p.known), p.macs.adopt(p.objs.UpdateKeys, p.known)); err != nil {
+	if err := errors.Join(p.adoptAccepted(), p.tables.adopt(p.objs.FlowTables, p.known)); err != nil {
+		return err
+	}
+	if err := p.macs.adopt(p.objs.UpdateKeys, p.known); err != nil {
 		return err
 	}
 	for i := range p.uplinks.owner {

@@ -31,7 +31,9 @@ type sealedUpdate struct {
 }
 
 func moveTo(l roam.L64, counter uint64) sealedUpdate {
-	return sealedUpdate{from: l, op: ilnpwire.Advertisement, list: []roam.L64{l}, counter: counter, key: macKey, nonce: theirNonce}
+	return sealedUpdate{
+		from: l, op: ilnpwire.Advertisement, list: []roam.L64{l}, counter: counter, key: macKey, nonce: theirNonce,
+	}
 }
 
 func (u sealedUpdate) packet(t testing.TB) []byte {
@@ -79,7 +81,10 @@ func TestUpdateFollowed(t *testing.T) {
 	r.uplink(here)
 	other := macKey
 	other[15] ^= 0x80
-	many := []roam.L64{else2, else1, there, 0x2001_0db8_0001_0001, 0x2001_0db8_0001_0002, 0x2001_0db8_0001_0003, 0x2001_0db8_0001_0004, 0x2001_0db8_0001_0005}
+	many := []roam.L64{else2, else1, there}
+	for l := roam.L64(0x2001_0db8_0001_0001); len(many) < 9; l++ {
+		many = append(many, l)
+	}
 	for what, c := range map[string]struct {
 		set  func(u *sealedUpdate)
 		want bool
@@ -89,8 +94,8 @@ func TestUpdateFollowed(t *testing.T) {
 		"two locators":                   {func(u *sealedUpdate) { u.list = many[:2] }, true},
 		"in UDP":                         {func(u *sealedUpdate) { u.encap = true }, true},
 		"in UDP, three locators":         {func(u *sealedUpdate) { u.encap, u.list = true, many[:3] }, true},
-		"eight locators":                 {func(u *sealedUpdate) { u.list = many }, true},
-		"nine locators":                  {func(u *sealedUpdate) { u.list = append(many[:8:8], 0x2001_0db8_0001_0006) }, false},
+		"eight locators":                 {func(u *sealedUpdate) { u.list = many[:8] }, true},
+		"nine locators":                  {func(u *sealedUpdate) { u.list = many }, false},
 		"the locator is not listed":      {func(u *sealedUpdate) { u.list = []roam.L64{else2, there} }, false},
 		"another key":                    {func(u *sealedUpdate) { u.key = other }, false},
 		"the counter of the last update": {func(u *sealedUpdate) { u.counter = 100 }, false},
@@ -125,7 +130,8 @@ func TestUpdateForged(t *testing.T) {
 	for at := options; at < len(whole); at++ {
 		b := append([]byte(nil), whole...)
 		b[at] ^= 1 << random.IntN(8)
-		covered := at != options && at != options+1 && at != options+11 && (at < options+44 || at >= options+48) && at != checksum && at != checksum+1
+		header := at == options || at == options+1 || at == options+11 || at >= options+44 && at < options+48
+		covered := !header && at != checksum && at != checksum+1
 		if got := r.followed(p, b, else1); got && covered {
 			t.Errorf("byte %d of the packet was changed, and it was followed", at)
 		}

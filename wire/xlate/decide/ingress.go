@@ -209,7 +209,7 @@ func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
 		switch {
 		case !isICMP || !t.c.isWhole():
 		case t.c.kind == ilnp.TypeLocatorUpdate:
-			takes = t.takesUpdate(p, l, true)
+			takes = p.takesUpdate(t, l, true)
 		case t.isProbeReply():
 			takes = takeShare(&l.ToldUntil, t.now, t.k.Len)
 		}
@@ -227,7 +227,7 @@ func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict,
 	takes := false
 	switch {
 	case message && t.c.kind == ilnp.TypeLocatorUpdate:
-		takes = t.takesUpdate(p, l, false)
+		takes = p.takesUpdate(t, l, false)
 	case t.isResync(p.RemoteNonce) || message && t.isProbeReply():
 		takes = takeShare(&l.ToldUntil, t.now, t.k.Len)
 	case message && t.c.kind == ilnp.TypeEchoRequest:

@@ -28,8 +28,8 @@ const (
 	followed // the newest update, which lists the locator that it came from
 )
 
-// checkUpdate checks the MAC of an update or an acknowledgement of a session.
-func (t *step) checkUpdate(k *UpdateKey) sealed {
+// check checks the MAC of an update or an acknowledgement of a session.
+func (k *UpdateKey) check(t *step) sealed {
 	head, ok := t.k.load(t.c.at, updateFixed)
 	if !ok || head[1] != 0 || head[4] == 0 || head[4] > MaxRemote {
 		return unsealed
@@ -62,13 +62,13 @@ func (t *step) checkUpdate(k *UpdateKey) sealed {
 
 // takesUpdate reports whether the daemon gets a Locator Update. strange says that it came from a
 // locator that the session does not have, with a nonce that may be forged.
-func (t *step) takesUpdate(p *Session, l *Live, strange bool) bool {
+func (p *Session) takesUpdate(t *step, l *Live, strange bool) bool {
 	share := &l.UpdatesUntil
 	switch {
 	case p.UpdateKey == nil && strange:
 		share = &l.ToldUntil
 	case p.UpdateKey != nil:
-		switch t.checkUpdate(p.UpdateKey) {
+		switch p.UpdateKey.check(t) {
 		case unsealed:
 			share = &l.ToldUntil
 		case followed:
