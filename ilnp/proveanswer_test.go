@@ -138,3 +138,27 @@ func TestProofWithoutNonce(t *testing.T) {
 	p.b.receive(1, b)
 	p.wantNone("no nonce", reasonNoNonce)
 }
+
+// TestKeyedAckAhead: an acknowledgement of what this host has not sent yet is refused.
+func TestKeyedAckAhead(t *testing.T) {
+	k := openKeyed(t)
+	k.peer.updated = k.sessions[theKey].keys.sent + 1
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: []ilnpwire.LocatorEntry{entry(netA, 0, 600)}}
+	k.receive(1, k.sealed(netP, lu))
+	if k.RejectedInput()[reasonReplayed] != 1 {
+		t.Errorf("refused: %v", k.RejectedInput())
+	}
+}
+
+// TestKeyedAnewCountsAnew: with another root the counters begin anew, and so does what an
+// acknowledgement has to be above.
+func TestKeyedAnewCountsAnew(t *testing.T) {
+	k := openKeyed(t)
+	s := k.sessions[theKey]
+	s.keys.sent, s.keys.updated, s.update.since = 1<<60, 1<<60, 1<<60
+	s.agreed = &agreement{root: []byte("another")}
+	s.rekey(k.now, k.secret)
+	if s.keys.sent != 0 || s.keys.updated != 0 || s.update.since != 0 {
+		t.Errorf("sent %x, updated %x, since %x", s.keys.sent, s.keys.updated, s.update.since)
+	}
+}
