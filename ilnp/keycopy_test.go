@@ -100,7 +100,7 @@ func TestKeyCopied(t *testing.T) {
 	case alias == nil || alias == s || alias.key.Remote == ownNID:
 		t.Fatalf("the second host has no session under an alias: %+v", alias)
 	case p.b.count(KeyCopied) != 1 || p.b.count(SessionReplaced) != 0:
-		t.Errorf("%d events of a copied key, %d of a replaced session", p.b.count(KeyCopied), p.b.count(SessionReplaced))
+		t.Errorf("%d events of a copied key, %d of a replaced one", p.b.count(KeyCopied), p.b.count(SessionReplaced))
 	}
 	for _, v := range p.b.Peers(p.b.now) {
 		if len(v.Names) > 0 && !slices.Equal(v.KeyCopy, []roam.L64{netQ, netA}) {
@@ -119,7 +119,8 @@ func TestKeyCopiedTakesOnceAMinute(t *testing.T) {
 	p := newProofBench(t)
 	p.open()
 	p.wantProved()
-	now, k := p.b.now, &pendingPeer{offer: &offered{}, key: Pending{Local: peerNID, Remote: roam.ILV{NID: ownNID, L64: netQ}}}
+	now, at := p.b.now, roam.ILV{NID: ownNID, L64: netQ}
+	k := &pendingPeer{offer: &offered{}, key: Pending{Local: peerNID, Remote: at}}
 	s := p.session(p.b)
 	for after, want := range map[time.Duration]bool{0: true, 59 * time.Second: false, 61 * time.Second: true} {
 		p.b.known[ownNID].copy.replaced = time.Time{}

@@ -113,7 +113,8 @@ func TestProofConfirmation(t *testing.T) {
 	s := p.session(p.b)
 	f := *q.Proof
 	f.MAC[0] ^= 1
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{entry(netA, 0, 1)}}
+	list := []ilnpwire.LocatorEntry{entry(netA, 0, 1)}
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: list}
 	b, err := ilnpwire.BuildProof(q.Src, q.Dst, q.Nonce, lu, f)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +144,8 @@ func TestProofWithoutNonce(t *testing.T) {
 func TestKeyedAckAhead(t *testing.T) {
 	k := openKeyed(t)
 	k.peer.updated = k.sessions[theKey].keys.sent + 1
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: []ilnpwire.LocatorEntry{entry(netA, 0, 600)}}
+	list := []ilnpwire.LocatorEntry{entry(netA, 0, 600)}
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: list}
 	k.receive(1, k.sealed(netP, lu))
 	if k.RejectedInput()[reasonReplayed] != 1 {
 		t.Errorf("refused: %v", k.RejectedInput())

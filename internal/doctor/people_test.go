@@ -111,7 +111,8 @@ func TestKeyCopy(t *testing.T) {
 	s.Locators = []control.RemoteLocator{{L64: 1 << 61}}
 	s.KeyCopy = []roam.L64{0x2001_0db8_0000_0007, 0x2001_0db8_0000_0008}
 	f.Peer = &PeerFacts{Word: "c", Session: &s}
-	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "2001:0db8:0000:0007") || !strings.Contains(b[0], "2001:0db8:0000:0008") {
+	b := bad(f)
+	if len(b) != 1 || !strings.Contains(b[0], "2001:0db8:0000:0007") || !strings.Contains(b[0], "2001:0db8:0000:0008") {
 		t.Errorf("findings %q", b)
 	}
 }
