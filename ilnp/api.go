@@ -211,6 +211,8 @@ type Entry struct {
 	Validated               []roam.L64     // of those in Accept, where the peer was validated: packets without nonce from there are this session's
 	Holds                   bool           // a proof is under way: other nonces wait with the daemon
 	Unconfirmed             bool           // the peer's nonce is followed nowhere; while Initiated: no plain IPv6
+	MACKey                  [16]byte       // of the peer's Locator Updates, which are followed if newer
+	MACCounter              uint64         // than this counter; zero: the session is not keyed
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those over which TCP is not spread
@@ -346,6 +348,7 @@ const (
 	HandoffReturned      // data went back to a locator that the correspondent knows, as it acknowledged no other: Path, Reason
 	PathAvoided          // a path in use answers no probes, or drops data, while others do not: data leave by those: Path
 	PathAnswers          // it does again, and is used: Path
+	KeyCopied            // two nodes have proven one key: Locators has where, the newer one first
 	PlainRefused         // a session with a guarded peer would have fallen back to plain IPv6, and ended: Reason
 	PacketsLost          // what was lost on a Path around the time when data left it: Lost
 )
@@ -426,6 +429,7 @@ type PeerState struct {
 	Proved       bool          // it has proven at set-up that it has its key
 	Listed       bool          // its record names the locators where it may be validated
 	Unkeyed      bool          // they do, and its last one had none
+	KeyCopy      []roam.L64    // where two nodes with its key were lately; nil: there are none
 	PlainRefused string        // why plain IPv6 would have been used to it last, and was not; "": it was not called for
 	Claims       bool          // it only claims the NID: it was validated at no locator of the record
 	Encapsulated []Path        // those on which control messages go in UDP

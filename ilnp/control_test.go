@@ -11,7 +11,7 @@ import (
 )
 
 // overNIDs has a packet summed over NIDs.
-func overNIDs(t *testing.T, packet []byte) []byte {
+func overNIDs(t testing.TB, packet []byte) []byte {
 	t.Helper()
 	if err := ilnpwire.FinishOverNIDs(packet); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,7 @@ const (
 	reasonProofForged = "proof that is forged"
 	reasonProofOld    = "proof that is old or came before"
 	reasonProofPlace  = "proof from a locator that it does not list"
+	reasonProofMany   = "proof challenged, as too many came"
 	reasonProofOpen   = "peer did not confirm its proof"
 	reasonUnproven    = "peer with a key has sent no proof"
 	reasonMoveNoMAC   = "nonce from a locator that no update with a mac lists"

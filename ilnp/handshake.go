@@ -21,6 +21,8 @@ import (
 const (
 	labelProof = "roam proof 1"
 	labelRoot  = "roam proof root 1"
+
+	labelCounter = "roam proof counter 1"
 )
 
 // handshake is what the initiator of a proof has until the answer comes.
@@ -65,6 +67,19 @@ func proofKey(secret nidkey.Secret, from, to roam.NID) []byte {
 	return key
 }
 
+// proofKey returns the key of the MACs of one direction. It is derived once, so that a forged proof
+// costs little.
+func (k *correspondent) proofKey(from, to roam.NID) []byte {
+	ends := SessionKey{Local: to, Remote: from}
+	if k.proofKeys[ends] == nil {
+		if k.proofKeys == nil {
+			k.proofKeys = make(map[SessionKey][]byte)
+		}
+		k.proofKeys[ends] = proofKey(k.secret, from, to)
+	}
+	return k.proofKeys[ends]
+}
+
 // appendNonce appends a nonce in 13 bytes.
 func appendNonce(b []byte, n Nonce) []byte { return append(append(b, n.Len), n.Bytes[:]...) }
 
@@ -87,6 +102,16 @@ func sealProof(key []byte, p ilnpwire.Proof, sender, receiver Nonce) ilnpwire.Pr
 func isProof(key []byte, p ilnpwire.Proof, sender, receiver Nonce) bool {
 	mac := proofMAC(key, p, sender, receiver)
 	return hmac.Equal(mac[:], p.MAC[:])
+}
+
+// maskCounter hides the counter of an offer or a challenge from all that lack the secret, as it may
+// be a clock, and undoes that. Each of these has another ephemeral key or token.
+func maskCounter(key []byte, p ilnpwire.Proof) uint64 {
+	h := hmac.New(sha256.New, key)
+	h.Write(append([]byte(labelCounter), byte(p.Step)))
+	h.Write(p.Ephemeral[:])
+	h.Write(p.Token[:])
+	return p.Counter ^ binary.BigEndian.Uint64(h.Sum(nil))
 }
 
 // transcript is what the root of a session covers besides the secrets, from the initiator's side.

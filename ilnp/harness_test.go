@@ -42,7 +42,7 @@ func (s seeded) Read(b []byte) (int, error) {
 // bench is a core on a bench: time passes when the test says so.
 type bench struct {
 	*Core
-	t       *testing.T
+	t       testing.TB
 	now     time.Time
 	events  []Event
 	sent    []Transmit
@@ -50,7 +50,7 @@ type bench struct {
 	other   []Output // all others
 }
 
-func newBench(t *testing.T, change ...func(*Config)) *bench {
+func newBench(t testing.TB, change ...func(*Config)) *bench {
 	t.Helper()
 	cfg := Config{NIDs: []roam.NID{ownNID}, Accept: Any, Rand: seeded{rand.New(rand.NewPCG(1, 2))}}
 	for _, f := range change {

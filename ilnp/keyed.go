@@ -67,20 +67,14 @@ func keyFrom(secret []byte, from, to roam.NID, fromNonce, toNonce Nonce) []byte 
 		info = appendNonce(info, n)
 	}
 	// It fails for keys of more than 8160 bytes only.
-	key, _ := hkdf.Key(sha256.New, secret, nil, string(info), sha256.Size)
+	key, _ := hkdf.Key(sha256.New, secret, nil, string(info), ilnpwire.MACKeyLen)
 	return key
 }
 
 // macOf covers the whole message, type and operation included, with its checksum zero, the
 // counter, and the counter that it answers. The key covers the rest: direction, NIDs, nonces.
-func macOf(key, message []byte, counter, answers uint64) (mac [ilnpwire.MACLen]byte) {
-	h := hmac.New(sha256.New, key)
-	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, counter), answers))
-	h.Write(message[:2])
-	h.Write([]byte{0, 0})
-	h.Write(message[4:])
-	copy(mac[:], h.Sum(nil))
-	return mac
+func macOf(key, message []byte, counter, answers uint64) [ilnpwire.MACLen]byte {
+	return ilnpwire.UpdateMAC([ilnpwire.MACKeyLen]byte(key), message, counter, answers)
 }
 
 // rekey derives the keys of a session from the present secret. Counters stay as long as the
@@ -104,9 +98,12 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	}
 	if was := s.keys; was != nil && (was.out == nil && was.sent > 0 || hmac.Equal(was.out, k.out)) {
 		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
+	} else {
+		s.update.since = 0 // of the counters before
 	}
-	// The nonces may be those of an earlier session, whose counters are lost.
-	k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
+	if s.agreed == nil { // the nonces may be those of an earlier session, whose counters are lost
+		k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
+	}
 	s.keys = &k
 }
 
@@ -116,11 +113,20 @@ func (c *steering) rekeySession(now time.Time, s *session) {
 	if k := c.known[s.remoteNID]; k != nil {
 		secret = k.secret
 	}
-	was := s.keys != nil
+	was, had := s.keys != nil, s.keyIn()
 	s.rekey(now, secret)
-	if was != (s.keys != nil) && s.state == Established && s.entry.Seq != 0 {
+	if (was != (s.keys != nil) || had != s.keyIn()) && s.state == Established && s.entry.Seq != 0 {
 		c.upsert(now, s, s.entry.Paths)
 	}
+}
+
+// keyIn returns the key of the MACs of what the peer sends, for the data plane; zero: there is
+// none.
+func (s *session) keyIn() (key [ilnpwire.MACKeyLen]byte) {
+	if s.keys != nil {
+		copy(key[:], s.keys.in)
+	}
+	return key
 }
 
 // build builds the packet of a Locator Update or an acknowledgement with its MAC.

@@ -220,7 +220,7 @@ func sameEntry(a, b Entry) bool {
 		maps.Equal(a.Costs, b.Costs) && maps.Equal(a.Placed, b.Placed) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) &&
 		slices.Equal(a.Unvalidated, b.Unvalidated) && slices.Equal(a.Given, b.Given) &&
 		slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded &&
-		a.Unconfirmed == b.Unconfirmed && a.ICMPRule == b.ICMPRule && a.Rules == b.Rules &&
+		a.Unconfirmed == b.Unconfirmed && a.MACKey == b.MACKey && a.ICMPRule == b.ICMPRule && a.Rules == b.Rules &&
 		slices.Equal(a.Ruled, b.Ruled) && slices.Equal(a.ByDelay, b.ByDelay) &&
 		a.Answers == b.Answers && slices.Equal(a.Back, b.Back)
 }

@@ -24,6 +24,8 @@ type correspondent struct {
 	rtt        time.Duration // of its last session
 	plainUntil time.Time     // it is remembered to be without ILNP
 	guard      guard
+	copy       keyCopy
+	proofKeys  map[SessionKey][]byte // by receiver and sender; made when first asked for
 }
 
 // targets returns the locators that were told of it, for a session.
@@ -53,8 +55,9 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	k.anywhere = p.Anywhere
 	replaced := k.public != (nidkey.Public{}) && k.public != p.Public
 	k.secret, k.public, k.keyed = p.Secret, p.Public, p.Secret.Present()
+	k.proofKeys = nil
 	if replaced { // what was proven with the old key, which may be stolen, counts no more
-		k.offers = freshness{}
+		k.offers, k.copy = freshness{}, keyCopy{}
 	}
 	c.setGuard(now, k, p)
 	for _, s := range c.sorted() {
@@ -265,7 +268,7 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 	p.Unkeyed = p.Keyed && s.keys.unkeyed
 	p.Listed = c.isListed(s)
 	if k := c.recordOf(s); k != nil {
-		p.Names, p.PlainRefused = slices.Clone(k.names), k.guard.why
+		p.Names, p.PlainRefused, p.KeyCopy = slices.Clone(k.names), k.guard.why, slices.Clone(k.copiedAt(now))
 	}
 	return p
 }

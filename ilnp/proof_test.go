@@ -29,16 +29,16 @@ func (b *bench) errorAbout(sent []byte, from roam.ILV, n Nonce, typ, code uint8)
 func TestErrorThatQuotesAProbe(t *testing.T) {
 	peer := roam.ILV{NID: peerNID, L64: netP}
 	wrong := Nonce{Len: 4, Bytes: [12]byte{9}}
-	ordinary := func(_ *testing.T, p []byte) []byte { return p }
-	cut := func(n int) func(*testing.T, []byte) []byte {
-		return func(_ *testing.T, p []byte) []byte { return p[:len(p)-n] }
+	ordinary := func(_ testing.TB, p []byte) []byte { return p }
+	cut := func(n int) func(testing.TB, []byte) []byte {
+		return func(_ testing.TB, p []byte) []byte { return p[:len(p)-n] }
 	}
 	for name, c := range map[string]struct {
 		from      roam.ILV
 		nonce     Nonce
 		typ, code uint8
-		quoted    func(*testing.T, []byte) []byte
-		finish    func(*testing.T, []byte) []byte
+		quoted    func(testing.TB, []byte) []byte
+		finish    func(testing.TB, []byte) []byte
 		want      bool
 	}{
 		"ordinary rule":    {peer, peerNonce, 1, 4, ordinary, ordinary, true},
@@ -51,7 +51,7 @@ func TestErrorThatQuotesAProbe(t *testing.T) {
 		"of its neighbour": {roam.ILV{NID: 77, L64: netP}, peerNonce, 1, 4, ordinary, ordinary, false},
 		"of another place": {roam.ILV{NID: peerNID, L64: netQ}, peerNonce, 1, 4, ordinary, ordinary, false},
 		"half a token":     {peer, peerNonce, 1, 4, cut(8), ordinary, false},
-		"wrong token": {peer, peerNonce, 1, 4, func(_ *testing.T, p []byte) []byte {
+		"wrong token": {peer, peerNonce, 1, 4, func(_ testing.TB, p []byte) []byte {
 			p = slices.Clone(p)
 			p[len(p)-1] ^= 1
 			return p

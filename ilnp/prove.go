@@ -21,7 +21,8 @@ const (
 	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
 	// whoever has the lower NID: ours may go where the peer is not any more.
 	crossedTries = 3
-	offersKept   = 4 // an answer to an earlier offer counts
+	offersEach   = 500 // that a host accepts in a second, and at once, without a challenge
+	offersKept   = 4   // an answer to an earlier offer counts
 
 	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
 	// the clock be set back, and more offers than a host makes between two states.
@@ -39,6 +40,17 @@ func (ca *cache) proves(nid roam.NID) bool {
 type prover struct {
 	counter    uint64 // of the last offer
 	challenges challenges
+	busy       time.Time // until then the offers that were accepted without a challenge count
+}
+
+// exceeds reports whether so many offers came without a challenge that another one must show
+// first that its sender receives at its place: what follows costs operations with public keys.
+func (p *prover) exceeds(now time.Time) bool {
+	if p.busy = later(p.busy, now); p.busy.Sub(now) >= time.Second {
+		return true
+	}
+	p.busy = p.busy.Add(time.Second / offersEach)
+	return false
 }
 
 // nextCounter returns the counter of an offer: the clock, or one more than any that was used or
@@ -91,7 +103,9 @@ func (c handshakes) newOffer(now time.Time, s *session) {
 	h, k := s.hs, c.known[s.remoteNID]
 	p := ilnpwire.Proof{Step: ilnpwire.ProofOffer, Counter: c.prover.nextCounter(now), Ephemeral: h.ephemeral.Public,
 		Token: h.challenge, Locators: c.listedInProof()}
-	h.offers = append(h.offers, sealProof(proofKey(k.secret, s.localNID, s.remoteNID), p, s.localNonce, Nonce{}))
+	key := k.proofKey(s.localNID, s.remoteNID)
+	p.Counter = maskCounter(key, p)
+	h.offers = append(h.offers, sealProof(key, p, s.localNonce, Nonce{}))
 	h.offers = h.offers[max(0, len(h.offers)-offersKept):]
 }
 
@@ -172,7 +186,7 @@ func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, b
 		return
 	}
 	c.accounts.received(now, p.Src, bytes, 1)
-	key, refused := proofKey(k.secret, p.Src.NID, p.Dst.NID), ""
+	key, refused := k.proofKey(p.Src.NID, p.Dst.NID), ""
 	switch p.Proof.Step {
 	case ilnpwire.ProofOffer:
 		refused = handshakes{c}.handleOffer(now, key, by, p)
@@ -215,7 +229,10 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 		return "" // it waits until the old nonce is known to be silent
 	case c.isCrossed(local, remote):
 		return "" // the peer answers ours
-	case !k.offers.accepts(offer.Counter, challenge):
+	case challenge == 0 && c.prover.exceeds(now):
+		c.challenge(now, s, pending, by, p)
+		return reasonProofMany
+	case !k.offers.accepts(maskCounter(key, offer), challenge):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofOld
 	}
@@ -252,7 +269,8 @@ func (c handshakes) challenge(now time.Time, s *session, k *pendingPeer, by Path
 	}
 	q := ilnpwire.Proof{Step: ilnpwire.ProofChallenge, Counter: peer.offers.last, Ephemeral: p.Proof.Ephemeral,
 		Token: c.prover.challenges.next(askerOf(p))}
-	key := proofKey(peer.secret, nids.Local, nids.Remote)
+	key := peer.proofKey(nids.Local, nids.Remote)
+	q.Counter = maskCounter(key, q)
 	c.sendProof(now, s, by, p.Encapsulated, sealProof(key, q, s.localNonce, p.Nonce))
 }
 
@@ -290,7 +308,7 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) b
 		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(),
 	}
 	p.Token = tokenOf(root, p)
-	p = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), p, s.localNonce, theirs)
+	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
 	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached}
 	c.sendProof(now, s, o.path, o.encap, p)
 	return true
@@ -318,7 +336,7 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 		case !c.isListedIn(p) && p.Proof.Step == ilnpwire.ProofAnswer:
 			return reasonProofPlace
 		case s.hs != nil && p.Proof.Step == ilnpwire.ProofChallenge:
-			return c.challenged(now, s, *p.Proof)
+			return c.challenged(now, s, key, *p.Proof)
 		case s.hs != nil:
 			return c.answeredOffer(now, s, by, p)
 		case a != nil && a.initiator && a.theirs == p.Proof.Ephemeral && p.Proof.Step == ilnpwire.ProofAnswer:
@@ -332,15 +350,15 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 }
 
 // challenged makes an offer that answers a challenge.
-func (c handshakes) challenged(now time.Time, s *session, p ilnpwire.Proof) string {
+func (c handshakes) challenged(now time.Time, s *session, key []byte, p ilnpwire.Proof) string {
 	const most = 1 << 63 // a peer could use up the counters otherwise
 	h := s.hs
 	if p.Ephemeral != h.ephemeral.Public || p.Token == h.challenge {
 		return reasonProofOld
 	}
 	h.challenge = p.Token
-	if p.Counter < most {
-		c.prover.counter = max(c.prover.counter, p.Counter)
+	if last := maskCounter(key, p); last < most {
+		c.prover.counter = max(c.prover.counter, last)
 	}
 	c.newOffer(now, s)
 	h.tries = max(h.tries-1, 0) // the path works
@@ -375,7 +393,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
 	}
 	q.Token = tokenOf(root, q)
-	q = sealProof(proofKey(k.secret, s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
+	q = sealProof(k.proofKey(s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
 	s.agreed = &agreement{root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true}
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)

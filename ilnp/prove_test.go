@@ -14,7 +14,7 @@ import (
 
 // proofBench is two cores that have each other's key: a is at netA and opens, b is at netP.
 type proofBench struct {
-	t     *testing.T
+	t     testing.TB
 	a, b  *bench
 	keys  [2]nidkey.Key
 	wire  [][]byte // every control packet that was sent
@@ -24,7 +24,7 @@ type proofBench struct {
 
 var ofB = Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
 
-func newProofBench(t *testing.T) *proofBench {
+func newProofBench(t testing.TB) *proofBench {
 	t.Helper()
 	p := &proofBench{t: t, own: ofB}
 	for i := range p.keys {
@@ -34,7 +34,7 @@ func newProofBench(t *testing.T) *proofBench {
 	return p
 }
 
-func ephemeralOf(t *testing.T, seed uint64) nidkey.Key {
+func ephemeralOf(t testing.TB, seed uint64) nidkey.Key {
 	t.Helper()
 	var random [nidkey.KeyLen]byte
 	_, _ = seeded{rand.New(rand.NewPCG(seed, 77))}.Read(random[:])

@@ -172,6 +172,10 @@ func TestChallengeIsForOnePlace(t *testing.T) {
 	if got := c.numberOf(made); got != 1 {
 		t.Errorf("the challenge has number %d, want 1", got)
 	}
+	var none challenges
+	if none.numberOf(made) != 0 {
+		t.Error("a host that has made no challenge takes one")
+	}
 	other := *made.Proof
 	other.Ephemeral[0]++
 	for what, change := range map[string]func(*ilnpwire.Packet){

@@ -10,7 +10,7 @@ import (
 )
 
 // rebooted makes a core that has the record of another one, and nothing else of it.
-func (b *bench) rebooted(t *testing.T, after time.Duration, change ...func(*Config)) *bench {
+func (b *bench) rebooted(t testing.TB, after time.Duration, change ...func(*Config)) *bench {
 	t.Helper()
 	n := newBench(t, change...)
 	n.now = b.now.Add(after)

@@ -297,6 +297,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 		Unrecorded:  !s.owned,
 		Counted:     c.countsPaths(s, paths),
 		Unconfirmed: c.isUnfollowed(s),
+		MACKey:      s.keyIn(),
 		Paths:       paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
 	}
 	if len(p.Long) > 0 && s.entry.Seq != 0 && len(s.entry.Long) == 0 {
@@ -305,6 +306,9 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	p.Placed = s.multipath.Placed(multipath.Use[Path]{Paths: p.Paths, Long: p.Long, PerFlow: p.PerFlow})
 	if len(p.Paths)-len(p.Long) < 2 || p.PerFlow {
 		p.Costs = s.multipath.RateCosts(paths) // no queue of TCP changes them
+	}
+	if s.keys != nil {
+		p.MACCounter = s.keys.updated
 	}
 	if p.Holds = s.hs != nil; p.Holds && !p.RemoteNonce.Present() {
 		p.RemoteNonce = s.hs.nobody

@@ -467,9 +467,13 @@ func (ps *pendingPeers) decide(now time.Time, k *pendingPeer) {
 		ps.effects.refuse(now, old.key, reasonForged)
 		ps.drop(now, k)
 	case alive:
+		ps.noteCopy(now, k, old)
 		ps.effects.startFrom(now, k, nil)
 	case !known && !old.dead && k.offer == nil && k.oldProbes < silenceTries:
 		ps.probeOld(now, k, old)
+	case !ps.mayReplace(now, k, old):
+		ps.noteCopy(now, k, old)
+		ps.effects.startFrom(now, k, nil)
 	default:
 		ps.replace(now, k, old)
 	}

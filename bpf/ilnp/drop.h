@@ -32,6 +32,7 @@ enum counter {
 	RX_LISTENER,              /* first segments given to a server that is bound to one real address */
 	RX_ECHO_FORGOTTEN,      /* segments whose echoed time stamp was removed, soon after a silence */
 	RX_REAL_SOCKET,         /* of plain IPv6 between nodes that have a session, left to its own sockets */
+	RX_UPDATE_FOLLOWED,     /* Locator Updates from a new locator that were followed, as their MAC is right */
 	DROP_NOT_SESSION,       /* on roam0, but not between session addresses */
 	DROP_MISS_HANDED_OVER,  /* not lost: first packet given to the daemon */
 	DROP_ERROR_HANDED_OVER, /* not lost: ICMPv6 error given to the daemon */

@@ -11,6 +11,7 @@
 #include "mss.h"
 #include "realsocket.h"
 #include "nonceretry.h"
+#include "updatemac.h"
 
 /* Notes that the correspondent has sent a probe, and which extension it asks for. */
 __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct inbound *in)
@@ -144,10 +145,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 			return refuse(in, DROP_ICMP_NO_NONCE);
 		break;
 	case UNCONFIRMED: /* the core can tell by the token of a reply, or by an acknowledged update, whose it is */
-		if (in->c.fragment == WHOLE && in->c.proto == IPPROTO_ICMPV6 &&
-		    (is_probe_reply(skb, &in->c) || in->c.type == ICMP6_LOCATOR_UPDATE) && has_share(d, skb->len - in->l3))
-			return hand_over_own(skb, in, p);
-		return refuse(in, DROP_UNKNOWN_LOCATOR);
+		return takes_unconfirmed(skb, p, d, in) ? hand_over_own(skb, in, p) : refuse(in, DROP_UNKNOWN_LOCATOR);
 	case AUTHENTIC:
 		break;
 	}
@@ -161,7 +159,7 @@ static __always_inline int receive_in_session(struct __sk_buff *skb, const struc
 	/* The stack reassembles fragments; the daemon listens there as well. */
 	message = in->c.proto == IPPROTO_ICMPV6 && s == AUTHENTIC && in->c.fragment == WHOLE;
 	if (message && in->c.type == ICMP6_LOCATOR_UPDATE)
-		return has_update_share(d, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
+		return takes_update(skb, p, d, in, 0) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (is_resync(skb, &in->c, &p->remote_nonce) || (message && is_probe_reply(skb, &in->c)))
 		return has_share(d, skb->len - in->l3) ? hand_over_own(skb, in, p) : refuse(in, DROP_RING_SHARE);
 	if (message && in->c.type == ICMP6_ECHO_REQUEST) {

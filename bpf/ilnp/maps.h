@@ -179,6 +179,16 @@ struct {
 } flow_tables SEC(".maps");
 
 struct {
+	/* By which key are the Locator Updates of this session the peer's own? */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct slot_user);
+	__type(value, struct update_key);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} update_keys SEC(".maps");
+
+struct {
 	/* Which correspondents do we know, where only known ones may open sessions? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

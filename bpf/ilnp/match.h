@@ -137,7 +137,7 @@ __noinline int is_claimed(const struct session_entry *p, const struct inbound *i
 static __always_inline enum match match_of(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 						 const struct inbound *in, int known)
 {
-	int seen = d->hint.v && d->hint.v == in->src.l64.v; /* there, with the nonce */
+	int seen = d->hint.v && d->hint.v == in->src.l64.v; /* there, with the nonce, or with a MAC */
 
 	if (!in->c.nonce.len) {
 		if (!known && !seen)
@@ -161,7 +161,7 @@ static __always_inline enum match match_of(struct __sk_buff *skb, const struct s
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
 	d->last_nonce_rx = moment(coarse_ns());
-	if (!known && p->flags & ENTRY_UNCONFIRMED) {
+	if (!known && !seen && p->flags & ENTRY_UNCONFIRMED) {
 		if (has_share(d, 0))
 			tell_of(skb, in, p, EV_LOCATOR, 0);
 		return UNCONFIRMED;

@@ -227,7 +227,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	verdict = segment_or_send(skb, p, d, c, i, &nids_only);
 	if (verdict)
 		return verdict == MOOT ? CONSUMED : verdict;
-	hinted = d->hint.v && !(p->flags & ENTRY_UNCONFIRMED) && may_follow();
+	hinted = d->hint.v && may_follow();
 	if (!(p->flags & (ENTRY_INITIATED | ENTRY_PLAIN)) && (hinted || p->unvalidated >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, d, i, hinted);
 		if (i < 0) {

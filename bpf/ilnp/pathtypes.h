@@ -25,6 +25,12 @@ struct slot_user {
 	__u32 slot, birth;
 };
 
+/* The key of the MACs of the peer's Locator Updates, in a keyed session. */
+struct update_key {
+	__u64 key[2];  /* SipHash; the daemon writes it, */
+	__u64 counter; /* and the programs: of the newest update with a right MAC */
+};
+
 /* Where the TCP connections of a session go, each by the bucket of its ports. The daemon writes
  * the sets of paths, the programs the rest.
  */

@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 28,
+	ABI = 29,
 };
 
 #define MAX_UPLINKS 16
@@ -101,7 +101,7 @@ enum entry_flags {
 	ENTRY_RULED = 131072,        /* there are rules for its flows, here or at the peer */
 	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
 	ENTRY_PLACED = 524288,       /* TCP goes by flow_tables */
-	ENTRY_UNCONFIRMED = 4096,  /* the nonce may be forged, as no probe was answered with it: packets do not follow it */
+	ENTRY_UNCONFIRMED = 4096,  /* it may be forged: packets do not follow the nonce, but the MAC of an update */
 };
 
 /* What a packet shows of the stack that sent it. */

@@ -178,6 +178,9 @@ func (pr *printer) sessionFigures(line func(name, format string, args ...any), s
 		line("", "one without came and was refused: a forgery, or it lacks this host's key; "+
 			"`roam export` here, `roam add LINE` there")
 	}
+	if len(s.KeyCopy) > 0 {
+		line("", "two hosts have its key: at %s; docs/howto/keys.md says what to do", joined(s.KeyCopy))
+	}
 	line("since", "%s", pr.ago(s.Since))
 	line("rtt", "%s", millis(s.RTTMS))
 	if s.LastMove.IsZero() {
@@ -237,4 +240,13 @@ func (a *app) completePeers(cmd *cobra.Command, args []string, _ string) ([]stri
 		})
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// joined lists locators in a sentence.
+func joined(list []roam.L64) string {
+	var words []string
+	for _, l := range list {
+		words = append(words, l.String())
+	}
+	return strings.Join(words, ", ")
 }

@@ -120,6 +120,7 @@ type Session struct {
 	Proof         string          `json:"proof"`               // what says who it is: a word like ProofKeyed
 	Proved        bool            `json:"proved,omitempty"`    // it has proven its key at set-up
 	LacksKey      bool            `json:"lacks_key,omitempty"` // its last update had no MAC: forged, or it lacks our key
+	KeyCopy       []roam.L64      `json:"key_copy,omitempty"`  // where two hosts with its key were, the newer one first
 	WhyPlain      string          `json:"why_plain,omitempty"` // why the state is "plain"
 	Refused       PlainRefusal    `json:"plain_refused,omitzero"`
 	LastMove      time.Time       `json:"last_move,omitzero"` // when either side last changed its locators

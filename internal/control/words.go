@@ -60,6 +60,7 @@ const (
 	KindSessionEstablished = "session-established"
 	KindSessionFellBack    = "session-fell-back"
 	KindPlainRefused       = "plain-refused"
+	KindKeyCopied          = "key-copied"
 	KindUpdateSent         = "update-sent"
 	KindUpdateAcked        = "update-acked"
 	KindUpdateReceived     = "update-received"
@@ -79,7 +80,8 @@ func KindNames() []string {
 		KindUpdateFailed, KindUpdateReceived, "session-started", KindSessionEstablished, KindSessionFellBack,
 		"session-ended", "session-replaced", "peer-moved", "peer-dead", "peer-alive", KindRefused, "mode-changed",
 		KindPathAnswered, "encapsulation-changed", "spread-changed", KindPathNarrowed, "session-named",
-		"handoff-returned", "path-avoided", "path-answers", KindPlainRefused, KindPacketsLost, KindUpdateSeen,
+		"handoff-returned", "path-avoided", "path-answers", KindPlainRefused, KindKeyCopied,
+		KindPacketsLost, KindUpdateSeen,
 		KindLost,
 	}
 }

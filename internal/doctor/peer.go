@@ -65,8 +65,19 @@ func lookIdentity(e *examination, p *PeerFacts) {
 	e.ok("peer", "%s is %v, at %s", p.Word, s.NID, strings.Join(at, ", "))
 }
 
-// lookKey checks that both ends of a keyed session have the other's key.
+// lookKey checks that both ends of a keyed session have the other's key, and nobody else.
 func lookKey(e *examination, p *PeerFacts) {
+	if at := p.Session.KeyCopy; len(at) > 0 {
+		var where []string
+		for _, l := range at {
+			where = append(where, l.String())
+		}
+		e.add(Fault, "key", "if you have copied its state directory, remove `key` and `nid` there on one of both, run "+
+			"`roam key new` and add its new line here; else its key was stolen: `roam remove "+p.Word+"`, and see the "+
+			"how-to about keys", "two hosts have proven the key of %s: one at %s, and %s where its session is; each "+
+			"works, the newer one under an alias",
+			p.Word, where[0], strings.Join(where[1:], ", "))
+	}
 	switch line := p.Export; {
 	case p.Session.LacksKey && line == "":
 		line = "LINE"

@@ -104,6 +104,19 @@ func TestLacksKey(t *testing.T) {
 	}
 }
 
+// Two hosts with one key are named, with where they are.
+func TestKeyCopy(t *testing.T) {
+	f := well()
+	s := control.Session{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: "established", Proof: "keyed"}
+	s.Locators = []control.RemoteLocator{{L64: 1 << 61}}
+	s.KeyCopy = []roam.L64{0x2001_0db8_0000_0007, 0x2001_0db8_0000_0008}
+	f.Peer = &PeerFacts{Word: "c", Session: &s}
+	b := bad(f)
+	if len(b) != 1 || !strings.Contains(b[0], "2001:0db8:0000:0007") || !strings.Contains(b[0], "2001:0db8:0000:0008") {
+		t.Errorf("findings %q", b)
+	}
+}
+
 // A peer to which plain IPv6 was refused is named with the command that allows it, whether the user asks
 // about it or not.
 func TestRefusedPlain(t *testing.T) {

@@ -81,6 +81,17 @@ func newPlane(h *Node) plane {
 	}
 }
 
+// updateKey returns the key of the updates of an entry. What was noted for the same key stays.
+func (p *plane) updateKey(e ilnp.Entry, birth uint32) *decide.UpdateKey {
+	if e.MACKey == [16]byte{} {
+		return nil
+	}
+	if old := p.entries[e.Key]; old != nil && old.MACKey == e.MACKey && old.session.Birth == birth {
+		return old.session.UpdateKey
+	}
+	return &decide.UpdateKey{Key: e.MACKey, Counter: e.MACCounter}
+}
+
 // upsert writes an entry. The live state of the session is kept, unless the nonces differ, as
 // then it is another session.
 func (p *plane) upsert(e ilnp.Entry) {
@@ -102,6 +113,7 @@ func (p *plane) upsert(e ilnp.Entry) {
 			s.Seq = max(s.Seq, o.Seq+1)
 		}
 	}
+	s.UpdateKey = p.updateKey(e, s.Birth)
 	p.entries[e.Key] = &entry{Entry: e, session: s}
 	p.state.Put(s)
 	p.list(e, s)

@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 28
+	bpfAbiNumberABI bpfAbiNumber = 29
 )
 
 type bpfAddr struct {
@@ -102,36 +102,37 @@ const (
 	bpfCounterRX_LISTENER              bpfCounter = 19
 	bpfCounterRX_ECHO_FORGOTTEN        bpfCounter = 20
 	bpfCounterRX_REAL_SOCKET           bpfCounter = 21
-	bpfCounterDROP_NOT_SESSION         bpfCounter = 22
-	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 23
-	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 24
-	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 25
-	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 26
-	bpfCounterDROP_MISS_RATE           bpfCounter = 27
-	bpfCounterDROP_RING_FULL           bpfCounter = 28
-	bpfCounterDROP_RING_SHARE          bpfCounter = 29
-	bpfCounterDROP_NO_PATH_SILENT      bpfCounter = 30
-	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 31
-	bpfCounterDROP_OBSTRUCTED          bpfCounter = 32
-	bpfCounterDROP_LEAK                bpfCounter = 33
-	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 34
-	bpfCounterDROP_OWN_NID             bpfCounter = 35
-	bpfCounterDROP_SESSION_LINK        bpfCounter = 36
-	bpfCounterDROP_FORWARDED           bpfCounter = 37
-	bpfCounterDROP_MALFORMED           bpfCounter = 38
-	bpfCounterDROP_TWO_NONCES          bpfCounter = 39
-	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 40
-	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 41
-	bpfCounterDROP_SESSION_LOST        bpfCounter = 42
-	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 43
-	bpfCounterDROP_WRONG_NONCE         bpfCounter = 44
-	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 45
-	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 46
-	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 47
-	bpfCounterDROP_UNVALIDATED         bpfCounter = 48
-	bpfCounterDROP_NOT_HELD            bpfCounter = 49
-	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 50
-	bpfCounterCOUNTERS_MAX             bpfCounter = 51
+	bpfCounterRX_UPDATE_FOLLOWED       bpfCounter = 22
+	bpfCounterDROP_NOT_SESSION         bpfCounter = 23
+	bpfCounterDROP_MISS_HANDED_OVER    bpfCounter = 24
+	bpfCounterDROP_ERROR_HANDED_OVER   bpfCounter = 25
+	bpfCounterDROP_CONTROL_HANDED_OVER bpfCounter = 26
+	bpfCounterDROP_MISS_TOO_BIG        bpfCounter = 27
+	bpfCounterDROP_MISS_RATE           bpfCounter = 28
+	bpfCounterDROP_RING_FULL           bpfCounter = 29
+	bpfCounterDROP_RING_SHARE          bpfCounter = 30
+	bpfCounterDROP_NO_PATH_SILENT      bpfCounter = 31
+	bpfCounterDROP_NO_PATH_RETRY       bpfCounter = 32
+	bpfCounterDROP_OBSTRUCTED          bpfCounter = 33
+	bpfCounterDROP_LEAK                bpfCounter = 34
+	bpfCounterDROP_SESSION_OUTSIDE     bpfCounter = 35
+	bpfCounterDROP_OWN_NID             bpfCounter = 36
+	bpfCounterDROP_SESSION_LINK        bpfCounter = 37
+	bpfCounterDROP_FORWARDED           bpfCounter = 38
+	bpfCounterDROP_MALFORMED           bpfCounter = 39
+	bpfCounterDROP_TWO_NONCES          bpfCounter = 40
+	bpfCounterDROP_NONCE_LENGTH        bpfCounter = 41
+	bpfCounterDROP_UNKNOWN_LOCATOR     bpfCounter = 42
+	bpfCounterDROP_SESSION_LOST        bpfCounter = 43
+	bpfCounterDROP_NO_NONCE_YET        bpfCounter = 44
+	bpfCounterDROP_WRONG_NONCE         bpfCounter = 45
+	bpfCounterDROP_ICMP_NO_NONCE       bpfCounter = 46
+	bpfCounterDROP_UPDATE_NO_NONCE     bpfCounter = 47
+	bpfCounterDROP_UPDATE_NO_SESSION   bpfCounter = 48
+	bpfCounterDROP_UNVALIDATED         bpfCounter = 49
+	bpfCounterDROP_NOT_HELD            bpfCounter = 50
+	bpfCounterDROP_KERNEL_HELPER       bpfCounter = 51
+	bpfCounterCOUNTERS_MAX             bpfCounter = 52
 )
 
 type bpfEntryFlags uint32
@@ -532,6 +533,12 @@ type bpfTurnsKey struct {
 	Pad   uint32
 }
 
+type bpfUpdateKey struct {
+	_       structs.HostLayout
+	Key     [2]uint64
+	Counter uint64
+}
+
 type bpfUplink struct {
 	_       structs.HostLayout
 	L64     bpfHalf
@@ -594,6 +601,7 @@ const (
 	bpfMapSources             = "sources"
 	bpfMapTickZero            = "tick_zero"
 	bpfMapUnvalidated         = "unvalidated"
+	bpfMapUpdateKeys          = "update_keys"
 	bpfMapUplinkLives         = "uplink_lives"
 	bpfMapUplinks             = "uplinks"
 	bpfMapUrgent              = "urgent"
@@ -699,6 +707,7 @@ type bpfMapSpecs struct {
 	Sources        *ebpf.MapSpec `ebpf:"sources"`
 	TickZero       *ebpf.MapSpec `ebpf:"tick_zero"`
 	Unvalidated    *ebpf.MapSpec `ebpf:"unvalidated"`
+	UpdateKeys     *ebpf.MapSpec `ebpf:"update_keys"`
 	UplinkLives    *ebpf.MapSpec `ebpf:"uplink_lives"`
 	Uplinks        *ebpf.MapSpec `ebpf:"uplinks"`
 	Urgent         *ebpf.MapSpec `ebpf:"urgent"`
@@ -772,6 +781,7 @@ type bpfMaps struct {
 	Sources        *ebpf.Map `ebpf:"sources"`
 	TickZero       *ebpf.Map `ebpf:"tick_zero"`
 	Unvalidated    *ebpf.Map `ebpf:"unvalidated"`
+	UpdateKeys     *ebpf.Map `ebpf:"update_keys"`
 	UplinkLives    *ebpf.Map `ebpf:"uplink_lives"`
 	Uplinks        *ebpf.Map `ebpf:"uplinks"`
 	Urgent         *ebpf.Map `ebpf:"urgent"`
@@ -809,6 +819,7 @@ func (m *bpfMaps) Close() error {
 		m.Sources,
 		m.TickZero,
 		m.Unvalidated,
+		m.UpdateKeys,
 		m.UplinkLives,
 		m.Uplinks,
 		m.Urgent,

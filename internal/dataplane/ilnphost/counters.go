@@ -33,6 +33,7 @@ var counterTable = [bpfCounterCOUNTERS_MAX]dataplane.Label{
 	bpfCounterRX_LISTENER:              {"rx_listener", "connections given to a server that is bound to one real address"},
 	bpfCounterRX_ECHO_FORGOTTEN:        {"rx_echo_forgotten", "segments of TCP whose echoed time stamp was taken out, as it may be older than an outage"},
 	bpfCounterRX_REAL_SOCKET:           {"rx_real_socket", "of plain IPv6 between nodes that have a session, left to its own sockets"},
+	bpfCounterRX_UPDATE_FOLLOWED:       {"rx_update_followed", "locator updates with a right MAC that were followed"},
 	bpfCounterDROP_NOT_SESSION:         {"drop_not_session", "sent to the session device, but not between session addresses"},
 	bpfCounterDROP_MISS_HANDED_OVER:    {"miss_handed_over", "first packets given to the daemon, not lost"},
 	bpfCounterDROP_ERROR_HANDED_OVER:   {"error_handed_over", "ICMPv6 errors given to the daemon, not lost"},

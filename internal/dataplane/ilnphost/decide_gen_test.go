@@ -230,6 +230,7 @@ func (g *gen) session(w *world, i int) {
 		g.tightAllowances(w, p)
 	}
 	g.placed(w, &p)
+	g.keyed(w, &p)
 	w.sessions = append(w.sessions, p)
 	w.lives = append(w.lives, g.live(p))
 }
@@ -449,6 +450,9 @@ func nonceWord(n ilnp.Nonce) uint64 {
 // shot draws a packet and where it is.
 func (g *gen) shot(w *world) shotAt {
 	if s, ok := g.answer(w); ok && !g.in(3) {
+		return s
+	}
+	if s, ok := g.sealed(w); ok {
 		return s
 	}
 	switch {

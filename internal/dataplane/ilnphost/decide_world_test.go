@@ -38,6 +38,7 @@ type world struct {
 	allowances map[bpfAllowanceKey]bpfAllowance
 	counts     map[bpfPathKey]bpfPathCounts
 	tables     map[bpfSlotUser]bpfFlowTable
+	keys       map[bpfSlotUser]bpfUpdateKey
 	marks      decide.Marks
 }
 
@@ -48,6 +49,7 @@ func newWorld() *world {
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
 		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfSlotUser]bpfFlowTable{},
+		keys:  map[bpfSlotUser]bpfUpdateKey{},
 		marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
@@ -138,6 +140,7 @@ func (r *decideRig) install(w *world) {
 	put(r, r.objs.Allowances, w.allowances)
 	put(r, r.objs.PathCounts, w.counts)
 	put(r, r.objs.FlowTables, w.tables)
+	put(r, r.objs.UpdateKeys, w.keys)
 	for i, c := range w.windows {
 		r.must(r.objs.RateWindows.Put(uint32(i), &c))
 	}
@@ -171,6 +174,7 @@ func (r *decideRig) clearWorld(o *world) {
 	remove(r, r.objs.Allowances, o.allowances)
 	remove(r, r.objs.PathCounts, o.counts)
 	remove(r, r.objs.FlowTables, o.tables)
+	remove(r, r.objs.UpdateKeys, o.keys)
 	for i := range o.marks.Of {
 		r.marks.Mark[i] = 0
 	}
@@ -198,6 +202,7 @@ func (r *decideRig) reread() {
 	read(r, r.objs.Allowances, w.allowances, ks)
 	read(r, r.objs.PathCounts, w.counts, keysOf[bpfPathKey, bpfPathCounts](r.objs.PathCounts))
 	read(r, r.objs.FlowTables, w.tables, nil)
+	read(r, r.objs.UpdateKeys, w.keys, nil)
 	for i := range w.windows {
 		r.must(r.objs.RateWindows.Lookup(uint32(i), &w.windows[i]))
 	}
@@ -214,6 +219,9 @@ func (r *decideRig) model() *decide.State {
 		m := modelSession(p, w.lives[i])
 		if t, there := w.tables[userOf(p)]; there {
 			m.Table = &decide.FlowTable{Paths: t.Paths, Bytes: t.Bytes, Turns: t.Turns.Bytes}
+		}
+		if k, there := w.keys[userOf(p)]; there {
+			m.UpdateKey = &decide.UpdateKey{Key: macBytes(k.Key), Counter: k.Counter}
 		}
 		s.Put(m)
 	}
@@ -432,6 +440,10 @@ func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
 		wrong = append(wrong, between("live", reflect.ValueOf(p.Live), reflect.ValueOf(before.Sessions[k].Live), reflect.ValueOf(after.Sessions[k].Live))...)
 	}
 	for k, p := range now.Sessions {
+		if p.UpdateKey != nil {
+			was, is := reflect.ValueOf(*before.Sessions[k].UpdateKey), reflect.ValueOf(*after.Sessions[k].UpdateKey)
+			wrong = append(wrong, between("update key", reflect.ValueOf(*p.UpdateKey), was, is)...)
+		}
 		if p.Table != nil {
 			wrong = append(wrong, between("table", reflect.ValueOf(*p.Table), reflect.ValueOf(*before.Sessions[k].Table), reflect.ValueOf(*after.Sessions[k].Table))...)
 		}

@@ -74,6 +74,7 @@ type Plane struct {
 	placed           map[roam.NID][]roam.L64 // in the map of places
 	rules            ruleTable
 	tables           flowTables
+	macs             updateKeys
 	obstructed       map[Obstruction]bool // the map of that name; nil: it was not read yet
 }
 

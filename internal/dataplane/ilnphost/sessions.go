@@ -63,6 +63,9 @@ func (p *Plane) adopt() (err error) {
 	if err := errors.Join(p.adoptAccepted(), p.tables.adopt(p.objs.FlowTables, p.known)); err != nil {
 		return err
 	}
+	if err := p.macs.adopt(p.objs.UpdateKeys, p.known); err != nil {
+		return err
+	}
 	for i := range p.uplinks.owner {
 		var row bpfUplink
 		if err := p.objs.Uplinks.Lookup(uint32(i), &row); err != nil {
@@ -116,7 +119,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	if row.Seq != old.Seq || row.Birth != old.Birth {
 		row.Seq = p.lines.distinct(row)
 	}
-	kept = errors.Join(kept, p.tables.set(&p.uplinks, entry, &row))
+	kept = errors.Join(kept, p.tables.set(&p.uplinks, entry, &row), p.macs.set(entry, row))
 	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && settled {
 		err = p.publish(row)
@@ -133,6 +136,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	err = errors.Join(kept, p.setCollisions(entry, row))
 	p.keepAccepted(entry.Key, old, row, more)
 	p.tables.follow(old, row)
+	p.macs.follow(old, row)
 	return err
 }
 
@@ -195,6 +199,7 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	p.collisions.forget(p.objs.NidCollisions, k)
 	p.keepAccepted(k, row, bpfSessionEntry{}, nil)
 	p.tables.follow(row, bpfSessionEntry{})
+	p.macs.follow(row, bpfSessionEntry{})
 	// The pending peer that the session came from would answer under its old name.
 	if !byAlias(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
 		pending := bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}

@@ -29,7 +29,7 @@ const (
 // docs/maps.md says what each takes.
 func resize(spec *ebpf.CollectionSpec, sessions int) {
 	n := uint32(sessions)
-	for _, name := range []string{"session_lives", "session_details", "known_nids"} {
+	for _, name := range []string{"session_lives", "session_details", "known_nids", "update_keys"} {
 		spec.Maps[name].MaxEntries = n
 	}
 	spec.Maps["sessions"].MaxEntries = n + uint32(sparePlaces(sessions))

@@ -30,7 +30,7 @@ var (
 		ilnp.EncapsulationChanged: "encapsulation-changed", ilnp.SpreadChanged: "spread-changed", ilnp.PathNarrowed: "path-narrowed",
 		ilnp.SessionNamed: "session-named", ilnp.HandoffReturned: "handoff-returned",
 		ilnp.PathAvoided: "path-avoided", ilnp.PathAnswers: "path-answers", ilnp.PacketsLost: control.KindPacketsLost,
-		ilnp.PlainRefused: control.KindPlainRefused,
+		ilnp.PlainRefused: control.KindPlainRefused, ilnp.KeyCopied: control.KindKeyCopied,
 	}
 	formNames = []string{ilnp.FormOption: "options", ilnp.FormUDP: "udp", ilnp.FormPadded: "padded", ilnp.FormFull: "full"}
 )
@@ -120,7 +120,7 @@ func sessionFrom(s ilnp.PeerState, prefix roam.L64, names shownNames) control.Se
 		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Encapsulation: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
 	out.Proof, out.Proved, out.LacksKey = proofOf(s.Keyed, s.Listed), s.Proved, s.Unkeyed
-	out.Refused.Why = s.PlainRefused
+	out.Refused.Why, out.KeyCopy = s.PlainRefused, s.KeyCopy
 	if s.State == ilnp.Plain {
 		out.Proof = control.ProofNone
 	}

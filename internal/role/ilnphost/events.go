@@ -24,6 +24,7 @@ var logged = map[ilnp.EventKind]slog.Level{
 	ilnp.UpdateFailed:   slog.LevelWarn, ilnp.UpdateReceived: slog.LevelInfo,
 	ilnp.SessionEstablished: slog.LevelInfo,
 	ilnp.PlainRefused:       slog.LevelWarn,
+	ilnp.KeyCopied:          slog.LevelWarn,
 	ilnp.SessionFellBack:    slog.LevelInfo, ilnp.SessionReplaced: slog.LevelInfo,
 	ilnp.PeerMoved: slog.LevelInfo, ilnp.PeerDead: slog.LevelWarn, ilnp.PeerAlive: slog.LevelInfo,
 	ilnp.ModeChanged: slog.LevelInfo, ilnp.EncapsulationChanged: slog.LevelInfo, ilnp.SpreadChanged: slog.LevelInfo, ilnp.PathNarrowed: slog.LevelWarn,

@@ -46,6 +46,7 @@ const (
 	RxListener
 	RxEchoForgotten
 	RxRealSocket
+	RxUpdateFollowed
 	DropNotSession
 	DropMissHandedOver
 	DropErrorHandedOver
@@ -101,6 +102,7 @@ var counterNames = [Counters]string{
 	RxListener:            "rx_listener",
 	RxEchoForgotten:       "rx_echo_forgotten",
 	RxRealSocket:          "rx_real_socket",
+	RxUpdateFollowed:      "rx_update_followed",
 	DropNotSession:        "drop_not_session",
 	DropMissHandedOver:    "miss_handed_over",
 	DropErrorHandedOver:   "error_handed_over",

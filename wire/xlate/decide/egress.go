@@ -226,7 +226,7 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	if done {
 		return v
 	}
-	hinted := l.Hint != 0 && !p.is(Unconfirmed) && !t.s.Host.Obstructed
+	hinted := l.Hint != 0 && !t.s.Host.Obstructed
 	if !p.is(Initiated|Plain) && (hinted || p.Unvalidated>>p.path(i).Remote&1 != 0) {
 		if i, hinted = t.tryPath(p, l, i, hinted); i < 0 {
 			t.count(DropUnvalidated)

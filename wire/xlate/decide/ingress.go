@@ -205,8 +205,15 @@ func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
 		}
 	case unconfirmed:
 		// The token of a reply identifies its session, and so may an acknowledged update.
-		mayBe := t.c.isWhole() && isICMP && (t.isProbeReply() || t.c.kind == ilnp.TypeLocatorUpdate)
-		if mayBe && takeShare(&l.ToldUntil, t.now, t.k.Len) {
+		takes := false
+		switch {
+		case !isICMP || !t.c.isWhole():
+		case t.c.kind == ilnp.TypeLocatorUpdate:
+			takes = p.takesUpdate(t, l, true)
+		case t.isProbeReply():
+			takes = takeShare(&l.ToldUntil, t.now, t.k.Len)
+		}
+		if takes {
 			return t.handOverOwn(p), true
 		}
 		return t.refuse(DropUnknownLocator), true
@@ -217,12 +224,12 @@ func (t *step) judge(p *Session, l *Live, m match) (Verdict, bool) {
 // receiveControl processes a control message of the session.
 func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict, bool) {
 	message := t.c.proto == ip6.ICMPv6 && m == authentic && t.c.isWhole()
-	var share *uint32
+	takes := false
 	switch {
 	case message && t.c.kind == ilnp.TypeLocatorUpdate:
-		share = &l.UpdatesUntil
+		takes = p.takesUpdate(t, l, false)
 	case t.isResync(p.RemoteNonce) || message && t.isProbeReply():
-		share = &l.ToldUntil
+		takes = takeShare(&l.ToldUntil, t.now, t.k.Len)
 	case message && t.c.kind == ilnp.TypeEchoRequest:
 		if isUnvalidated(p, known) {
 			t.allowance(p, t.src.L64, false).charge(t.k.Len)
@@ -235,7 +242,7 @@ func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict,
 	default:
 		return 0, false
 	}
-	if !takeShare(share, t.now, t.k.Len) {
+	if !takes {
 		return t.refuse(DropRingShare), true
 	}
 	return t.handOverOwn(p), true

@@ -93,7 +93,7 @@ func (t *step) matchOf(p *Session, l *Live, known int) match {
 		return otherNonce
 	}
 	l.LastNonceRx = moment(t.now)
-	if known == 0 && p.is(Unconfirmed) {
+	if known == 0 && !seen && p.is(Unconfirmed) {
 		if takeShare(&l.ToldUntil, t.now, 0) {
 			t.tellOf(p, LocatorSeen, NotFound)
 		}

@@ -112,6 +112,7 @@ type Session struct {
 	Grace                   uint32
 	LocalNonce, RemoteNonce ilnp.Nonce
 	Table                   *FlowTable // nil: none
+	UpdateKey               *UpdateKey // nil: the session is not keyed
 	Live                    *Live
 }
 

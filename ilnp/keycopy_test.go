@@ -1,0 +1,172 @@
+package ilnp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// TestProofShowsNoClock: neither a proof nor the MAC of an update shows when it was made, nor the
+// counter of the proof before.
+func TestProofShowsNoClock(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	p.a.prefix(2, netB, roam.Infinite)
+	p.exchange()
+	clock := binary.BigEndian.AppendUint64(nil, uint64(p.a.now.UnixNano()))[:3] // for weeks
+	seals := 0
+	for _, b := range p.wire {
+		q, err := ilnpwire.ParsePacket(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Seal != nil {
+			seals++
+		}
+		if bytes.Contains(b[40:], clock) {
+			t.Errorf("a clock is in %x", b)
+		}
+	}
+	if seals == 0 || p.count(ilnpwire.ProofChallenge) == 0 {
+		t.Error("no update, or no challenge: this shows little")
+	}
+}
+
+// TestProofMany: beyond a rate an offer costs no operation with public keys before its sender has
+// shown that it receives at its place. It costs one round trip, and nothing else.
+func TestProofMany(t *testing.T) {
+	p := newProofBench(t)
+	p.remember()
+	p.b.prover.busy = p.b.now.Add(time.Second)
+	p.open()
+	p.wantProved()
+	if n := p.count(ilnpwire.ProofChallenge); n != 1 || p.b.RejectedInput()[reasonProofMany] != 1 {
+		t.Errorf("%d challenges, and refused: %v", n, p.b.RejectedInput())
+	}
+	var q prover
+	n, now := 0, time.Unix(1000, 0)
+	for !q.exceeds(now) {
+		n++
+	}
+	if n != offersEach {
+		t.Errorf("%d at once, want %d", n, offersEach)
+	}
+	later := now.Add(time.Second / offersEach)
+	if q.exceeds(later) || !q.exceeds(later) {
+		t.Error("there is not one more after its time")
+	}
+}
+
+// second has another host with a's key and NID, at netQ, open a session with b.
+func (p *proofBench) second() {
+	first := p.a
+	p.a = newBench(p.t, func(c *Config) { c.Key = &p.keys[0] })
+	p.a.now = first.now.Add(time.Millisecond)
+	p.a.prefix(1, netQ, roam.Infinite)
+	p.know(p.a, 0)
+	p.own = Nonce{Len: 4, Bytes: [12]byte{7, 7}}
+	p.open()
+	p.a = first
+}
+
+// TestKeyCopied: two hosts with one key. The one whose nonce is in use keeps session and name, the
+// other one gets an alias, and it is told where both are.
+func TestKeyCopied(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	s := p.session(p.b)
+	root := s.agreed.root
+	p.second()
+	p.b.now = p.b.now.Add(time.Millisecond)
+	s.lastNonceRx = p.b.now
+	p.b.pass(time.Second)
+	p.exchange()
+	var alias *session
+	for _, o := range p.b.sessions {
+		if o.remotes.find(netQ) != nil {
+			alias = o
+		}
+	}
+	switch {
+	case p.b.holder(peerNID, ownNID) != s || !bytes.Equal(s.agreed.root, root):
+		t.Error("the session, or its name, has moved")
+	case alias == nil || alias == s || alias.key.Remote == ownNID:
+		t.Fatalf("the second host has no session under an alias: %+v", alias)
+	case p.b.count(KeyCopied) != 1 || p.b.count(SessionReplaced) != 0:
+		t.Errorf("%d events of a copied key, %d of a replaced one", p.b.count(KeyCopied), p.b.count(SessionReplaced))
+	}
+	for _, v := range p.b.Peers(p.b.now) {
+		if len(v.Names) > 0 && !slices.Equal(v.KeyCopy, []roam.L64{netQ, netA}) {
+			t.Errorf("shown at %v", v.KeyCopy)
+		}
+	}
+	p.b.now = p.b.now.Add(2 * copyShown)
+	if v := p.b.Peers(p.b.now)[0]; v.KeyCopy != nil {
+		t.Errorf("still shown at %v", v.KeyCopy)
+	}
+}
+
+// TestKeyCopiedTakesOnceAMinute: where the old nonce is silent, a host that has proven the key replaces
+// the session; another one within the same minute does not.
+func TestKeyCopiedTakesOnceAMinute(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	now, at := p.b.now, roam.ILV{NID: ownNID, L64: netQ}
+	k := &pendingPeer{offer: &offered{}, key: Pending{Local: peerNID, Remote: at}}
+	s := p.session(p.b)
+	for after, want := range map[time.Duration]bool{0: true, 59 * time.Second: false, 61 * time.Second: true} {
+		p.b.known[ownNID].copy.replaced = time.Time{}
+		if after > 0 {
+			p.b.known[ownNID].copy.replaced = now
+		}
+		if got := p.b.pending.mayReplace(now.Add(after), k, s); got != want {
+			t.Errorf("%v after the last one: may replace %t, want %t", after, got, want)
+		}
+	}
+	if p.b.known[ownNID].copy.replaced = now; p.b.pending.mayReplace(now, k, s) {
+		t.Error("twice at once")
+	}
+	s.dead = true
+	if !p.b.pending.mayReplace(now, k, s) {
+		t.Error("a dead session is kept")
+	}
+}
+
+// BenchmarkProof measures what proofs cost the responder's core: a forged one under a known NID,
+// and one that begins a session, with the answer.
+func BenchmarkProof(b *testing.B) {
+	b.Run("forged", func(b *testing.B) {
+		p := newProofBench(b)
+		p.remember()
+		_, packet := p.offer()
+		packet[len(packet)-30] ^= 1 // in the MAC
+		for b.Loop() {
+			p.b.HandlePacket(p.b.now, 1, packet)
+		}
+		if p.b.RejectedInput()[reasonProofForged] == 0 || len(p.b.sessions) > 0 {
+			b.Fatalf("%d sessions, refused %v", len(p.b.sessions), p.b.RejectedInput())
+		}
+	})
+	b.Run("responder", func(b *testing.B) {
+		var p *proofBench
+		for b.Loop() {
+			b.StopTimer()
+			p = newProofBench(b)
+			p.remember()
+			_, offer := p.offer()
+			b.StartTimer()
+			p.b.HandlePacket(p.b.now, 1, offer)
+			p.b.drain()
+		}
+		p.exchange()
+		p.wantProved()
+	})
+}

@@ -1,0 +1,75 @@
+package ilnphost
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/xlate/decide"
+)
+
+// apart returns a source of draws that does not change those of all else.
+func (g *gen) apart(seed uint64) *gen {
+	own := *g
+	own.Rand = rand.New(rand.NewPCG(g.now, seed))
+	return &own
+}
+
+// keyed draws whether a session has a key for its peer's updates.
+func (g *gen) keyed(w *world, p *bpfSessionEntry) {
+	own := g.apart(p.Alias.Remote.uint64() + 1)
+	if own.in(2) || p.RemoteNonce.Len == 0 {
+		return
+	}
+	w.keys[userOf(*p)] = bpfUpdateKey{Key: macWords(macKey), Counter: pick[uint64](own, 0, 100)}
+	if !own.in(4) {
+		p.Flags |= bpfEntryFlagsENTRY_UNCONFIRMED
+	}
+}
+
+// sealed draws an update, or an acknowledgement, with a MAC in a session.
+func (g *gen) sealed(w *world) (s shotAt, ok bool) {
+	own := g.apart(uint64(len(g.last)))
+	if len(w.sessions) == 0 || !own.in(8) {
+		return s, false
+	}
+	p := w.sessions[own.IntN(len(w.sessions))]
+	if p.RemoteNonce.Len == 0 {
+		return s, false
+	}
+	u := moveTo(pick(own, remoteLocators...), pick[uint64](own, 50, 100, 101, 150, 1<<63))
+	u.nonce, u.encap = p.RemoteNonce.nonce(), own.in(4)
+	for range own.IntN(9) {
+		u.list = append(u.list, pick(own, remoteLocators...))
+	}
+	if own.in(3) {
+		u.list = u.list[1:]
+	}
+	if own.in(5) {
+		u.op = ilnpwire.Acknowledgement
+	}
+	if own.in(6) {
+		u.key[own.IntN(len(u.key))] ^= 1
+	}
+	if len(u.list) == 0 {
+		return s, false
+	}
+	src := roam.ILV{NID: p.RemoteNid.nid(), L64: u.from}
+	dst := roam.ILV{NID: p.LocalNid.nid(), L64: pick(own, ownLocators...)}
+	b, err := u.between(src, dst)
+	if err != nil {
+		return s, false
+	}
+	if own.in(6) {
+		b = mutate(own.Rand, b)
+	}
+	return shotOf(shotAt{}, decide.NewPacket(b, uint32(loopback))), true
+}
+
+// macBytes undoes macWords.
+func macBytes(words [2]uint64) (key [ilnpwire.MACKeyLen]byte) {
+	binary.NativeEndian.PutUint64(key[:], words[0])
+	binary.NativeEndian.PutUint64(key[8:], words[1])
+	return key
+}

@@ -1,0 +1,240 @@
+package ilnphost
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"roam"
+	"roam/ilnp"
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+var macKey = [ilnpwire.MACKeyLen]byte{0x3b, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 0xf3}
+
+// keyedFor is the entry of a keyed session, whose peer is there.
+func keyedFor() ilnp.Entry {
+	p := entryFor(there)
+	p.Unconfirmed, p.MACKey, p.MACCounter = true, macKey, 100
+	return p
+}
+
+// sealedUpdate is an update of the peer's, or an acknowledgement, with a MAC.
+type sealedUpdate struct {
+	from    roam.L64
+	op      ilnpwire.Operation
+	list    []roam.L64
+	counter uint64
+	key     [ilnpwire.MACKeyLen]byte
+	nonce   ilnp.Nonce
+	encap   bool
+}
+
+func moveTo(l roam.L64, counter uint64) sealedUpdate {
+	return sealedUpdate{
+		from: l, op: ilnpwire.Advertisement, list: []roam.L64{l}, counter: counter, key: macKey, nonce: theirNonce,
+	}
+}
+
+func (u sealedUpdate) packet(t testing.TB) []byte {
+	t.Helper()
+	return mustPacket(t)(u.between(at(u.from, theirs), at(here, ours)))
+}
+
+func (u sealedUpdate) between(src, dst roam.ILV) ([]byte, error) {
+	lu := ilnpwire.LocatorUpdate{Operation: u.op}
+	for _, l := range u.list {
+		lu.Locators = append(lu.Locators, ilnpwire.LocatorEntry{L64: l, Preference: 10, Lifetime: 600})
+	}
+	message, err := lu.AppendTo(nil)
+	if err != nil {
+		return nil, err
+	}
+	seal := ilnpwire.Seal{Counter: u.counter, Answers: 77}
+	seal.MAC = ilnpwire.UpdateMAC(u.key, message, seal.Counter, seal.Answers)
+	b, err := ilnpwire.BuildSealed(src, dst, u.nonce, lu, seal)
+	if err == nil && u.encap {
+		b, err = ilnpwire.Encapsulate(b, encapPort)
+	}
+	return b, err
+}
+
+// followed reports whether the programs have followed a packet to where it came from: datagrams
+// of the peer are delivered from there, and ours go there.
+func (r *rig) followed(p ilnp.Entry, packet []byte, from roam.L64) bool {
+	r.t.Helper()
+	r.upsert(p)
+	r.ingress(packet)
+	v, _ := r.ingress(fromPeer(from, none, ip6.UDP, udp(9)))
+	went := r.send(ip6.UDP, udp(9)).Dst.L64
+	r.events()
+	if (v == passOn) != (went == from) {
+		r.t.Errorf("a datagram from there has the verdict %d, and ours go to %v", v, went)
+	}
+	return v == passOn
+}
+
+// TestUpdateFollowed: the programs follow a Locator Update of a keyed session to a new locator,
+// and only one with the right MAC, newer than those before, that lists where it came from.
+func TestUpdateFollowed(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	other := macKey
+	other[15] ^= 0x80
+	many := []roam.L64{else2, else1, there}
+	for l := roam.L64(0x2001_0db8_0001_0001); len(many) < 9; l++ {
+		many = append(many, l)
+	}
+	for what, c := range map[string]struct {
+		set  func(u *sealedUpdate)
+		want bool
+	}{
+		"as it should be":                {func(*sealedUpdate) {}, true},
+		"with a long nonce":              {func(u *sealedUpdate) { u.nonce = longNonce }, true},
+		"two locators":                   {func(u *sealedUpdate) { u.list = many[:2] }, true},
+		"in UDP":                         {func(u *sealedUpdate) { u.encap = true }, true},
+		"in UDP, three locators":         {func(u *sealedUpdate) { u.encap, u.list = true, many[:3] }, true},
+		"eight locators":                 {func(u *sealedUpdate) { u.list = many[:8] }, true},
+		"nine locators":                  {func(u *sealedUpdate) { u.list = many }, false},
+		"the locator is not listed":      {func(u *sealedUpdate) { u.list = []roam.L64{else2, there} }, false},
+		"another key":                    {func(u *sealedUpdate) { u.key = other }, false},
+		"the counter of the last update": {func(u *sealedUpdate) { u.counter = 100 }, false},
+		"counter 0":                      {func(u *sealedUpdate) { u.counter = 0 }, false},
+		"the highest counter":            {func(u *sealedUpdate) { u.counter = ^uint64(0) }, true},
+		"an acknowledgement":             {func(u *sealedUpdate) { u.op = ilnpwire.Acknowledgement }, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := r.enter(t)
+			p, u := keyedFor(), moveTo(else1, 101)
+			c.set(&u)
+			p.RemoteNonce = u.nonce
+			if got := r.followed(p, u.packet(t), else1); got != c.want {
+				t.Errorf("followed %t, want %t", got, c.want)
+			}
+			r.must(r.Delete(p.Key))
+		})
+	}
+}
+
+// TestUpdateForged: no bit of an update may differ from what its sender has made the MAC of, but
+// for its checksum, which the daemon verifies.
+func TestUpdateForged(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	u := moveTo(else1, 101)
+	u.list = []roam.L64{else1, else2}
+	whole := u.packet(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	p := keyedFor()
+	const options, checksum = ip6.HeaderLen, ip6.HeaderLen + 48 + 2
+	for at := options; at < len(whole); at++ {
+		b := append([]byte(nil), whole...)
+		b[at] ^= 1 << random.IntN(8)
+		header := at == options || at == options+1 || at == options+11 || at >= options+44 && at < options+48
+		covered := !header && at != checksum && at != checksum+1
+		if got := r.followed(p, b, else1); got && covered {
+			t.Errorf("byte %d of the packet was changed, and it was followed", at)
+		}
+		r.must(r.Delete(p.Key))
+	}
+	for n := ip6.HeaderLen; n < len(whole); n++ {
+		b := append([]byte(nil), whole[:n]...)
+		b[5] = byte(n - ip6.HeaderLen)
+		if r.followed(p, b, else1) {
+			t.Errorf("the first %d bytes were followed", n)
+		}
+		r.must(r.Delete(p.Key))
+	}
+}
+
+// TestUpdateReplayed: once a newer update has come, from whatever locator, and even if the daemon
+// lost it, an older one moves nothing. That outlasts writes of the entry, and another key ends it.
+func TestUpdateReplayed(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := keyedFor()
+	r.upsert(p)
+	for range 2 {
+		newer := moveTo(there, 200)
+		r.ingress(newer.packet(t))
+	}
+	p.Seq++
+	if r.followed(p, moveTo(else1, 150).packet(t), else1) {
+		t.Error("an older update was followed")
+	}
+	p.Seq++
+	if !r.followed(p, moveTo(else1, 201).packet(t), else1) {
+		t.Error("a newer update was not followed")
+	}
+	p.Seq++
+	if r.followed(p, fromPeer(else2, theirNonce, ip6.UDP, udp(9)), else2) {
+		t.Error("the nonce alone was followed")
+	}
+	p.Seq, p.MACKey[3] = p.Seq+1, 99
+	u := moveTo(else1, 150)
+	u.key = p.MACKey
+	if !r.followed(p, u.packet(t), else1) {
+		t.Error("the counter of another key counts")
+	}
+}
+
+// TestUpdateFlood: updates without the right MAC, from whoever has read the nonce, leave the
+// share of the peer's own updates alone.
+func TestUpdateFlood(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	r.upsert(keyedFor())
+	own := func(counter uint64) int {
+		r.ingress(moveTo(there, counter).packet(t))
+		n := 0
+		for _, e := range r.events() {
+			if e.Kind == Control {
+				n++
+			}
+		}
+		return n
+	}
+	if own(101) != 1 {
+		t.Fatal("an update does not reach the daemon")
+	}
+	forged := moveTo(there, 1<<60)
+	forged.key[0] ^= 1
+	for range 2000 {
+		r.ingress(update(t, there, theirNonce))
+		r.ingress(forged.packet(t))
+	}
+	r.events()
+	if own(102) != 1 {
+		t.Error("a flood of updates without a right MAC keeps out the peer's own")
+	}
+}
+
+// TestUpdateKeysOfEarlierProcess: a successor goes on with the keys and counters that are there, and
+// removes those of sessions that are no more.
+func TestUpdateKeysOfEarlierProcess(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := keyedFor()
+	r.upsert(p)
+	r.ingress(moveTo(there, 200).packet(t))
+	r.must(r.objs.UpdateKeys.Put(&bpfSlotUser{Slot: 5, Birth: 6}, &bpfUpdateKey{Counter: 1}))
+	r.must(r.macs.adopt(r.objs.UpdateKeys, r.known))
+	if n := len(keysOf[bpfSlotUser, bpfUpdateKey](r.objs.UpdateKeys)); n != 1 {
+		t.Errorf("%d keys, want that of the session", n)
+	}
+	p.Seq++
+	if r.followed(p, moveTo(else1, 150).packet(t), else1) {
+		t.Error("an older update was followed")
+	}
+	p.Seq, p.MACKey = p.Seq+1, [16]byte{}
+	r.upsert(p)
+	if n := len(keysOf[bpfSlotUser, bpfUpdateKey](r.objs.UpdateKeys)); n != 0 {
+		t.Errorf("%d keys of a session that is not keyed any more", n)
+	}
+	p.Seq, p.MACKey = p.Seq+1, macKey
+	r.upsert(p)
+	r.must(r.Delete(p.Key))
+	if n := len(keysOf[bpfSlotUser, bpfUpdateKey](r.objs.UpdateKeys)); n != 0 {
+		t.Errorf("%d keys of a session that is no more", n)
+	}
+}
