@@ -22,13 +22,14 @@ const beforeEnv = "ROAM_BINARIES_BEFORE"
 
 // A pair of measurements is sliceRounds rounds; a comparison ends when every figure that has
 // a bound, and what two builds differ by, is known well enough, or after 120 pairs. It begins
-// when the first packets of sessions, which bear nonces, are over: 3 s after the set-up.
+// when what takes the full path is over: for 3 s after the set-up packets bear nonces, and for
+// 5 s after a silence, as that while the others are set up, echoes of TCP are forgotten.
 const (
 	sliceRounds = 30
 	roundsLeast = 8 * sliceRounds
 	roundsMost  = 120 * sliceRounds
 	sendCore    = 0
-	noncesOver  = 4 * time.Second
+	settledIn   = 6 * time.Second
 )
 
 // contender is one of the set-ups that are compared: hosts of its own, and sockets of one
@@ -87,7 +88,7 @@ func compare(b *testing.B, all []*contender, asked []question) {
 	set.Set(sendCore)
 	must(b, unix.SchedSetaffinity(0, &set))
 	clock := clockOf(b, all[0])
-	for began := time.Now(); time.Since(began) < noncesOver; {
+	for began := time.Now(); time.Since(began) < settledIn; {
 		round(b, all, 0, clock)
 	}
 	for _, c := range all {

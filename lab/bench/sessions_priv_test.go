@@ -65,6 +65,9 @@ func manySessions(b *testing.B, n int) {
 		asked = append(asked, asks(f, part, units, "datagram")...)
 	}
 	compare(b, all, asked)
+	if n == judgedPeers {
+		shares(b, all, slicePackets)
+	}
 }
 
 // peer is the own address of the i-th correspondent.
