@@ -33,6 +33,7 @@ type flow struct {
 	confirmed bool       // it has acknowledged the latest update
 	sent      []exchange // updates that are not acknowledged, the latest last
 	tries     int        // of the border's own update
+	sealed    bool       // its updates have MACs, so the border makes none
 }
 
 // exchange is a Locator Update from inside, and as it went outside. original is nil for
@@ -158,7 +159,7 @@ func (c *Core) announce(now time.Time, f *flow) {
 		f.announced, f.confirmed = kept, false
 		c.tellAnnounced(f)
 	}
-	if len(live) == 0 || f.tries > retries || f.confirmed && sameSet(f.announced, live) {
+	if f.sealed || len(live) == 0 || f.tries > retries || f.confirmed && sameSet(f.announced, live) {
 		return
 	}
 	f.confirmed = false

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,10 +122,7 @@ func borderLink(text string) (l BorderLink, ok bool) {
 	if len(f) != 2 || !linkName(f[1]) {
 		return l, false
 	}
-	a, err := netip.ParsePrefix(strings.TrimSuffix(f[0], "/64") + "/64")
-	if err != nil || !a.Addr().Is6() || a.Masked() != a {
-		return l, false
-	}
-	l = BorderLink{L64: roam.ILVFromAddr(a.Addr()).L64, Name: f[1]}
-	return l, l.L64.Usable()
+	l.Name = f[1]
+	l.L64, ok = prefix64(f[0])
+	return l, ok
 }

@@ -77,7 +77,8 @@ type raw struct {
 		Relaxed  []string `toml:"relaxed"`
 		Disabled []string `toml:"disabled"`
 
-		Preference map[string]int `toml:"preference"`
+		Preference map[string]int      `toml:"preference"`
+		Outside    map[string][]string `toml:"outside"`
 
 		IgnorePolicy bool `toml:"ignore_policy"`
 	} `toml:"uplinks"`

@@ -25,6 +25,7 @@ var reasons = [sbr.Refusals]string{
 	sbr.UnknownLocators: "no locator that the policy knows",
 	sbr.NoLink:          "no link is up",
 	sbr.UnknownAck:      "acknowledges nothing that passed",
+	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.outside at that host",
 }
 
 // forwards reports whether the host forwards IPv6.
