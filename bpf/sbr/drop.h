@@ -16,6 +16,7 @@ enum counter {
 	TX_KNOWN_HOP,      /* of those sent outside, by the hardware address of the next hop */
 	RX_FLOW,           /* packets of flows, rewritten for inside */
 	RX_FALLBACK,       /* packets of no flow, rewritten for inside */
+	RX_DIRECT,         /* of packets of flows from outside, by a known hardware address without the stack */
 	RX_DELIVERED,      /* packets to internal locators that left by a link to the inside */
 	PASS_FALLBACK,     /* packets of no flow, forwarded as they are */
 	PASS_STACK,        /* packets left to the stack of this host, for their hop limit */

@@ -4,7 +4,7 @@
  * packets from outside get the internal locator of their destination, and the stack of this
  * host forwards them. What needs a decision once a flow goes to the daemon.
  */
-#include "send.h"
+#include "direct.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -181,7 +181,11 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 		return drop(DROP_KERNEL_HELPER);
 	count(f ? RX_FLOW : RX_FALLBACK);
 	count_share(skb, x, live, 1);
-	return PASS_ON;
+	if (!f || !goes_direct(skb, x, f, b))
+		return PASS_ON;
+	count(RX_DIRECT);
+	skb->tc_index = SENT_HERE;
+	return bpf_redirect(f->direct_dev, 0);
 }
 
 SEC("tc")
@@ -251,6 +255,11 @@ int sbr_inside_egress(struct __sk_buff *skb)
 	struct crossing x = {};
 	struct locator *to;
 
+	if (skb->tc_index == SENT_HERE) {
+		skb->tc_index = 0;
+		count(RX_DELIVERED);
+		return PASS_ON;
+	}
 	if (read_addresses(skb, &x))
 		return PASS_ON;
 	to = locator_of(x.ip.dst.l64);

@@ -10,6 +10,7 @@ var counterTable = [bpfCounterCOUNTERS]dataplane.Label{
 	bpfCounterTX_KNOWN_HOP:       {"tx_known_hop", "of those sent outside, by the hardware address of the next hop"},
 	bpfCounterRX_FLOW:            {"rx_flow", "packets of flows, rewritten for inside"},
 	bpfCounterRX_FALLBACK:        {"rx_fallback", "packets of no flow, rewritten for inside"},
+	bpfCounterRX_DIRECT:          {"rx_direct", "of packets of flows from outside, by the hardware address of the inside, without the stack"},
 	bpfCounterRX_DELIVERED:       {"rx_delivered", "packets that left by a link to the inside"},
 	bpfCounterPASS_FALLBACK:      {"pass_fallback", "packets of no flow, forwarded as they are (border.fallback)"},
 	bpfCounterPASS_STACK:         {"pass_stack", "packets left to this host's stack, which answers"},

@@ -37,6 +37,7 @@ const (
 type Settings struct {
 	Fallback   Fallback
 	TCPPackets bool // TCP is divided by packets, not by connections
+	Direct     bool // packets that come in need not pass the stack, see Plane.ForwardsUnseen
 }
 
 // Hop is how packets leave a link.
@@ -93,6 +94,9 @@ func (p *Plane) AttachUplink(dev roam.LinkID) error {
 func (p *Plane) Configure(s Settings, until time.Time) error {
 	return p.change(func(b *bpfBorder) {
 		b.Fallback, b.MacsUntil, b.TcpPackets = bpfFallback(s.Fallback), dataplane.Monotonic(until), 0
+		if b.Direct = 0; s.Direct {
+			b.Direct = 1
+		}
 		if s.TCPPackets {
 			b.TcpPackets = 1
 		}

@@ -167,9 +167,14 @@ func (r *Role) parse(cfg config.Config) (sbr.Policy, error) {
 }
 
 func (r *Role) settings(cfg config.Config) plane.Settings {
+	direct, err := r.plane.ForwardsUnseen()
+	if err != nil {
+		r.Log.Debug("packets that come in pass the stack", "err", err)
+	}
 	return plane.Settings{
 		Fallback:   plane.Fallback(cfg.Border.Fallback),
 		TCPPackets: cfg.Border.TCP == config.ByPacket,
+		Direct:     direct,
 	}
 }
 
