@@ -29,6 +29,8 @@ struct border {
 	__u64 locator_bits; /* locator_bit of each locator of the policy */
 	__u32 announcements; /* grows with every change of announced */
 	__u32 direct;        /* packets that come in need not pass the stack */
+	__u64 own_bits;      /* locator_bit of each NID in own_addresses */
+	__u8 site_hint[64];  /* by the number of a locator's bit: 1 more than the index of such a site, or 0 */
 };
 
 enum locator_kind { LOCATOR_SITE = 1, LOCATOR_INTERNAL = 2 };

@@ -38,6 +38,8 @@ type bpfBorder struct {
 	LocatorBits   uint64
 	Announcements uint32
 	Direct        uint32
+	OwnBits       uint64
+	SiteHint      [64]uint8
 }
 
 type bpfChecksumRule uint32

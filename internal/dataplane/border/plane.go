@@ -122,10 +122,10 @@ func (p *Plane) announcedAnew() error {
 	return p.change(func(b *bpfBorder) { b.Announcements++ })
 }
 
-// locatorBit is the bit of Border.LocatorBits that stands for a locator.
-func locatorBit(h bpfHalf) uint64 {
+// bitOf is the number of the bit that stands for a locator or NID.
+func bitOf(h bpfHalf) uint64 {
 	const odd = 0x9e37_79b9_7f4a_7c15
-	return 1 << (binary.NativeEndian.Uint64(h.B[:]) * odd >> 58)
+	return binary.NativeEndian.Uint64(h.B[:]) * odd >> 58
 }
 
 // Install writes a table. Where the indices of site locators have changed, what was
@@ -137,18 +137,20 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 		}
 	}
 	wanted := make(map[bpfHalf]bpfLocator)
+	var hints [64]uint8
 	for i, s := range t.Sites {
 		if err := p.objs.Sites.Put(uint32(i), siteEntry(s, t.Behind[s.L64], hops[s.Link])); err != nil {
 			return fmt.Errorf("write site locator %v: %w", s.L64, err)
 		}
 		wanted[half(s.L64)] = bpfLocator{Kind: bpfLocatorKindLOCATOR_SITE, Site: [8]uint8{uint8(i)}}
+		hints[bitOf(half(s.L64))] = uint8(i) + 1
 	}
 	for l, g := range t.Inside {
 		wanted[half(l)] = groupEntry(t, g)
 	}
 	bits := uint64(0)
 	for key := range wanted {
-		bits |= locatorBit(key)
+		bits |= 1 << bitOf(key)
 	}
 	// A locator without its bit would not be found.
 	err := p.change(func(b *bpfBorder) { b.LocatorBits |= bits })
@@ -161,7 +163,7 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 		return fmt.Errorf("write locators: %w", err)
 	}
 	return errors.Join(removeOthers(p.objs.Locators, wanted), p.change(func(b *bpfBorder) {
-		b.LocatorBits = bits
+		b.LocatorBits, b.SiteHint = bits, hints
 		b.Announcements++
 	}))
 }
@@ -208,13 +210,21 @@ func groupEntry(t sbr.Table, g sbr.Group) bpfLocator {
 // SetOwn writes the addresses of the border itself; packets to them are no site's.
 func (p *Plane) SetOwn(list []roam.ILV) error {
 	wanted := make(map[bpfAddr]uint8)
+	bits := uint64(0)
+	for _, a := range list {
+		bits |= 1 << bitOf(halfNID(a.NID))
+	}
+	// An address without the bit of its NID would not be found.
+	if err := p.change(func(b *bpfBorder) { b.OwnBits |= bits }); err != nil {
+		return err
+	}
 	for _, a := range list {
 		key := bpfAddr{L64: half(a.L64), Nid: halfNID(a.NID)}
 		if wanted[key] = 1; p.objs.OwnAddresses.Put(key, uint8(1)) != nil {
 			return fmt.Errorf("write own address %v: no space", a)
 		}
 	}
-	return removeOthers(p.objs.OwnAddresses, wanted)
+	return errors.Join(removeOthers(p.objs.OwnAddresses, wanted), p.change(func(b *bpfBorder) { b.OwnBits = bits }))
 }
 
 // Announce writes from which site locators, by their index in the table, the packets of a
