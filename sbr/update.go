@@ -16,6 +16,8 @@ func (c *Core) HandlePacket(now time.Time, p Packet) {
 	switch {
 	case err != nil || m.Proto != ip6.ICMPv6 || m.Fragmented:
 		c.refuse(p, Malformed)
+	case m.Type == ilnp.TypeEchoReply && !p.Inside:
+		c.answered(p, m)
 	case m.Type != ilnp.TypeLocatorUpdate:
 		c.handleError(p, m)
 	default:

@@ -176,7 +176,7 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	if (is_own(&x->ip.dst))
 		return PASS_ON;
 	f = flow_of(skb, x);
-	if (is_control(x))
+	if (is_control(x) || is_own_answer(skb, x, b))
 		return hand_over(skb, x, HAND_OUTSIDE, 0);
 	if (!f && !x->c.nonce.len && fall_back(b, &verdict))
 		return verdict;

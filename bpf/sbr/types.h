@@ -30,6 +30,8 @@ struct border {
 	__u32 announcements; /* grows with every change of announced */
 	__u32 direct;        /* packets that come in need not pass the stack */
 	__u64 own_bits;      /* locator_bit of each NID in own_addresses */
+	__be16 probe_id;     /* of the border's own echo requests; 0: there are none */
+	__u16 pad[3];
 	__u8 site_hint[64];  /* by the number of a locator's bit: 1 more than the index of such a site, or 0 */
 };
 

@@ -21,6 +21,7 @@ type Border struct {
 	TCP         Division
 	Announce    time.Duration // how long changes of links are collected
 	IdleTimeout time.Duration // after which a flow without packets is forgotten
+	Liveness    bool          // providers are probed
 	MaxFlows    int           // that there is space for at a time
 	UDPPort     uint16        // of the hosts' control messages in UDP; 0: none
 }
@@ -92,6 +93,7 @@ func (c *checker) border(r *raw) Border {
 		TCP:         Division(c.word("border.tcp", r.Border.TCP, divisionWords)),
 		Announce:    c.duration("border.announce", r.Border.Announce, minAnnounce, maxAnnounce),
 		IdleTimeout: c.duration("border.idle_timeout", r.Border.IdleTimeout, minIdle, maxIdle),
+		Liveness:    r.Border.Liveness,
 		MaxFlows:    c.number("border.max_flows", r.Border.MaxFlows, minFlows, maxFlows),
 		UDPPort:     c.port("border.udp_port", r.Border.UDPPort),
 	}

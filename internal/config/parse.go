@@ -121,6 +121,7 @@ type raw struct {
 		TCP         string   `toml:"tcp"`
 		Announce    string   `toml:"announce"`
 		IdleTimeout string   `toml:"idle_timeout"`
+		Liveness    bool     `toml:"liveness"`
 		MaxFlows    int      `toml:"max_flows"`
 		UDPPort     int      `toml:"udp_port"`
 	} `toml:"border"`

@@ -39,6 +39,8 @@ type bpfBorder struct {
 	Announcements uint32
 	Direct        uint32
 	OwnBits       uint64
+	ProbeId       uint16
+	Pad           [3]uint16
 	SiteHint      [64]uint8
 }
 

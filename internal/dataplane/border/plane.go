@@ -36,8 +36,9 @@ const (
 // Settings are what an operator chooses beside the policy.
 type Settings struct {
 	Fallback   Fallback
-	TCPPackets bool // TCP is divided by packets, not by connections
-	Direct     bool // packets that come in need not pass the stack, see Plane.ForwardsUnseen
+	TCPPackets bool   // TCP is divided by packets, not by connections
+	ProbeID    uint16 // of the border's own echo requests; 0: none
+	Direct     bool   // packets that come in need not pass the stack, see Plane.ForwardsUnseen
 }
 
 // Hop is how packets leave a link.
@@ -94,6 +95,7 @@ func (p *Plane) AttachUplink(dev roam.LinkID) error {
 func (p *Plane) Configure(s Settings, until time.Time) error {
 	return p.change(func(b *bpfBorder) {
 		b.Fallback, b.MacsUntil, b.TcpPackets = bpfFallback(s.Fallback), dataplane.Monotonic(until), 0
+		b.ProbeId = s.ProbeID<<8 | s.ProbeID>>8 // the bytes as on the wire
 		if b.Direct = 0; s.Direct {
 			b.Direct = 1
 		}
