@@ -143,7 +143,8 @@ func TestForeignAnswers(t *testing.T) {
 	if len(w.sent) != 1 || w.sent[0].Link != 9 {
 		t.Fatalf("%+v, refused %v", w.sent, w.refused)
 	}
-	if m, err := ilnp.ParsePacket(w.sent[0].Packet); err != nil || m.Dst != mine || !bytes.Equal(m.Payload[8:], make([]byte, 16)) {
+	m, err := ilnp.ParsePacket(w.sent[0].Packet)
+	if err != nil || m.Dst != mine || !bytes.Equal(m.Payload[8:], make([]byte, 16)) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	forged, err := ilnp.BuildEcho(theirs, site, outward, false, theProbe.ID, w.watch.seq,

@@ -45,7 +45,8 @@ func TestSealed(t *testing.T) {
 			}
 		}
 		b.handleSealed(false, encap, theirs, roam.ILV{L64: siteB, NID: insideNID}, inward, u.Ack())
-		if m, in := b.take(9); m.Seal == nil || *m.Seal != theSeal || m.Dst != mine || !slices.Equal(in.Locators, u.Locators) {
+		m, in := b.take(9)
+		if m.Seal == nil || *m.Seal != theSeal || m.Dst != mine || !slices.Equal(in.Locators, u.Locators) {
 			t.Errorf("inside %+v %+v", m, in)
 		}
 		if a := b.announced; len(a) != 1 || !sameSet(a[0].Locators, []roam.L64{siteA, siteB}) {
@@ -77,7 +78,8 @@ func TestProof(t *testing.T) {
 	b.HandlePacket(b.now, Packet{Bytes: packet, Inside: true})
 	b.drain()
 	m, out := b.take(1)
-	if m.Proof == nil || *m.Proof != proof || m.Src.L64 != siteA || len(out.Locators) != 2 || b.listsInternal(out.Locators) {
+	if m.Proof == nil || *m.Proof != proof || m.Src.L64 != siteA || len(out.Locators) != 2 ||
+		b.listsInternal(out.Locators) {
 		t.Errorf("outside %+v %+v", m, out)
 	}
 	proof.Step = ilnp.ProofAnswer

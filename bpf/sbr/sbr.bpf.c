@@ -257,7 +257,7 @@ static __always_inline int quotes_internal(struct __sk_buff *skb, const struct c
 SEC("tc")
 int sbr_uplink_egress(struct __sk_buff *skb)
 {
-	const struct border *b = this_border();
+	const struct border *b;
 	struct crossing x = {};
 	struct locator *from;
 
@@ -265,6 +265,7 @@ int sbr_uplink_egress(struct __sk_buff *skb)
 		skb->tc_index = 0;
 		return PASS_ON;
 	}
+	b = this_border();
 	if (read_addresses(skb, &x) || !b)
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);

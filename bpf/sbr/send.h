@@ -210,10 +210,9 @@ static __always_inline int send_from(struct __sk_buff *skb, const struct crossin
 	count(as);
 	count_share(skb, x, live, 0);
 	skb->tc_index = SENT_HERE;
-	if (is_hop_known(s, live, x, b->macs_until) && write_macs(skb, s->macs)) {
-		count(TX_KNOWN_HOP);
+	if (is_hop_known(s, live, x, b->macs_until) && write_macs(skb, s->macs))
 		return bpf_redirect(s->ifindex, 0);
-	}
+	count(TX_KERNEL_HOP);
 	return send_to_hop(s);
 }
 

@@ -59,7 +59,7 @@ const (
 	bpfCounterTX_FALLBACK        bpfCounter = 1
 	bpfCounterTX_HAIRPIN         bpfCounter = 2
 	bpfCounterTX_PROBE_REPLY     bpfCounter = 3
-	bpfCounterTX_KNOWN_HOP       bpfCounter = 4
+	bpfCounterTX_KERNEL_HOP      bpfCounter = 4
 	bpfCounterRX_FLOW            bpfCounter = 5
 	bpfCounterRX_FALLBACK        bpfCounter = 6
 	bpfCounterRX_DIRECT          bpfCounter = 7

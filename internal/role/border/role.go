@@ -52,7 +52,7 @@ type Role struct {
 	events   <-chan plane.Event
 	attached map[roam.LinkID]kind // links with programs
 	probe    sbr.Probe
-	drained  map[string]bool      // names of links that a command has drained
+	drained  map[string]bool // names of links that a command has drained
 	refused  [sbr.Refusals]uint64
 }
 
