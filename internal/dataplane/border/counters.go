@@ -10,7 +10,7 @@ var counterTable = [bpfCounterCOUNTERS]dataplane.Label{
 	bpfCounterTX_KERNEL_HOP:      {"tx_kernel_hop", "of those sent outside, by the kernel's way to the next hop"},
 	bpfCounterRX_FLOW:            {"rx_flow", "packets of flows, rewritten for inside"},
 	bpfCounterRX_FALLBACK:        {"rx_fallback", "packets of no flow, rewritten for inside"},
-	bpfCounterRX_DIRECT:          {"rx_direct", "of packets of flows from outside, by a known hardware address without the stack"},
+	bpfCounterRX_DIRECT:          {"rx_direct", "of packets of flows from outside, without the stack"},
 	bpfCounterRX_DELIVERED:       {"rx_delivered", "packets that left by a link to the inside"},
 	bpfCounterPASS_FALLBACK:      {"pass_fallback", "packets of no flow, forwarded as they are (border.fallback)"},
 	bpfCounterPASS_STACK:         {"pass_stack", "packets left to this host's stack, which answers"},
