@@ -90,7 +90,8 @@ func TestProof(t *testing.T) {
 	}
 	b.HandlePacket(b.now, Packet{Bytes: packet})
 	b.drain()
-	if m, in := b.take(0); m.Proof == nil || *m.Proof != proof || m.Dst != mine || !slices.Equal(in.Locators, u.Locators) {
+	m, in := b.take(0)
+	if m.Proof == nil || *m.Proof != proof || m.Dst != mine || !slices.Equal(in.Locators, u.Locators) {
 		t.Errorf("inside %+v %+v; refused %v", m, in, b.refused)
 	}
 }

@@ -190,7 +190,8 @@ func (b *borderLook) lookSilent(l control.BorderLink) {
 		return s.Link == l.Name && s.State == control.BorderSilent
 	}) {
 		b.warn("ask the provider; the border uses the link again once answers come",
-			"nobody outside answers by %s (%s), and by other links they do: nothing leaves by it", l.Name, prefixes(l.Locators))
+			"nobody outside answers by %s (%s), and by other links they do: nothing leaves by it", l.Name,
+			prefixes(l.Locators))
 	}
 }
 
