@@ -35,6 +35,9 @@ type Config struct {
 	// Preference is that of the locators of a link, by the link's name: lower is preferred, and
 	// stayed on. nil: all are equal.
 	Preference func(link string) uint16
+	// Outside names the locators that the border of a site makes of one of ours, which peers
+	// are told in its place.
+	Outside map[roam.L64][]roam.L64
 	// Liveness is how soon a path over a link is suspected, by the link's name. nil: paths are
 	// not judged one by one.
 	Liveness func(link string) multipath.Level

@@ -329,7 +329,7 @@ func (l *local) useOrder() int {
 func (h *host) expiry(now time.Time, l64 roam.L64) (end time.Time, ok bool) {
 	for _, l := range h.locals {
 		switch {
-		case l.L64 != l64 || h.disabled[l.Link] || !l.within(now):
+		case !h.isSeenAs(l.L64, l64) || h.disabled[l.Link] || !l.within(now):
 		case l.expires.IsZero():
 			return time.Time{}, true
 		default:

@@ -111,7 +111,8 @@ func (c handshakes) newOffer(now time.Time, s *session) {
 
 // listedInProof returns the locators that a proof lists.
 func (c *node) listedInProof() (list [ilnpwire.ProofLocators]roam.L64) {
-	for i, l := range c.host.told[:min(len(c.host.told), len(list))] {
+	told := c.host.asSeenOutside(c.host.told)
+	for i, l := range told[:min(len(told), len(list))] {
 		list[i] = l.l64
 	}
 	return list

@@ -264,7 +264,7 @@ func (s *session) sendsFrom(l roam.LinkLocator) bool {
 func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 	list := c.obstructed.reachable(s, slices.Clone(c.host.told), c.host.locals)
 	if s.state != Established || len(s.bad) == 0 {
-		return list
+		return c.host.asSeenOutside(list)
 	}
 	// Where the correspondent is heard it goes on sending, though our direction died there.
 	kept := slices.ContainsFunc(list, func(e listed) bool { return c.host.isActive(e.l64) && s.isHeardAt(e.l64) })
@@ -280,7 +280,7 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(a.preference, b.preference) })
-	return list
+	return c.host.asSeenOutside(list)
 }
 
 // upsert writes the entry if it differs from what the data plane has.

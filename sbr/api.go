@@ -37,6 +37,7 @@ const (
 	UnknownLocators                // an update from inside without any locator that the policy knows
 	NoLink                         // no link of the group is up
 	UnknownAck                     // acknowledges nothing that passed
+	SealedInternal                 // an update from inside with a MAC that lists internal locators
 	Refusals                       // how many there are
 )
 

@@ -33,6 +33,7 @@ type flow struct {
 	confirmed bool       // it has acknowledged the latest update
 	sent      []exchange // updates that are not acknowledged, the latest last
 	tries     int        // of the border's own update
+	sealed    bool       // its updates have MACs, so the border makes none
 }
 
 // exchange is a Locator Update from inside, and as it went outside. original is nil for
@@ -55,6 +56,7 @@ type Core struct {
 	maxFlows int
 	flows    map[FlowKey]*flow
 	agenda   sched.Agenda[*flow, timer]
+	watch    liveness
 	out      []Output
 }
 
@@ -75,7 +77,7 @@ func (c *Core) Policy() Policy { return c.policy }
 func (c *Core) HandlePolicy(now time.Time, p Policy) {
 	old := c.table.Sites
 	c.policy = p
-	c.table = NewTable(p, c.states)
+	c.table = c.newTable()
 	same := slices.EqualFunc(old, c.table.Sites, func(a, b Site) bool { return a.L64 == b.L64 })
 	c.out = append(c.out, Install{Reindexed: !same})
 	if !same {
@@ -92,7 +94,12 @@ func (c *Core) HandleSites(now time.Time, states []Site) {
 		return
 	}
 	c.states = slices.Clone(states)
-	c.table = NewTable(c.policy, c.states)
+	for _, s := range states {
+		if !s.Up {
+			delete(c.watch.silent, s.L64) // a link that comes back is judged anew
+		}
+	}
+	c.table = c.newTable()
 	c.out = append(c.out, Install{})
 	c.announceAll(now)
 }
@@ -158,7 +165,7 @@ func (c *Core) announce(now time.Time, f *flow) {
 		f.announced, f.confirmed = kept, false
 		c.tellAnnounced(f)
 	}
-	if len(live) == 0 || f.tries > retries || f.confirmed && sameSet(f.announced, live) {
+	if f.sealed || len(live) == 0 || f.tries > retries || f.confirmed && sameSet(f.announced, live) {
 		return
 	}
 	f.confirmed = false
@@ -206,10 +213,11 @@ func (c *Core) HandleTimeout(now time.Time) {
 	for {
 		f, _, due := c.agenda.Due(now)
 		if !due {
-			return
+			break
 		}
 		c.announce(now, f)
 	}
+	c.check(now)
 }
 
 // Poll returns what to do next; false: nothing for now.
@@ -221,7 +229,13 @@ func (c *Core) Poll() (o Output, ok bool) {
 }
 
 // PollTimeout returns when HandleTimeout is to be called; false: not at all.
-func (c *Core) PollTimeout() (time.Time, bool) { return c.agenda.Next() }
+func (c *Core) PollTimeout() (time.Time, bool) {
+	next, ok := c.agenda.Next()
+	if due := c.watch.due; !due.IsZero() && (!ok || due.Before(next)) {
+		return due, true
+	}
+	return next, ok
+}
 
 // Flow is what a core knows of a flow, for people.
 type Flow struct {

@@ -16,6 +16,8 @@ func (c *Core) HandlePacket(now time.Time, p Packet) {
 	switch {
 	case err != nil || m.Proto != ip6.ICMPv6 || m.Fragmented:
 		c.refuse(p, Malformed)
+	case m.Type == ilnp.TypeEchoReply && !p.Inside:
+		c.answered(p, m)
 	case m.Type != ilnp.TypeLocatorUpdate:
 		c.handleError(p, m)
 	default:
@@ -49,7 +51,17 @@ func (c *Core) updateOut(p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
 		c.refuse(p, NoLink)
 		return
 	}
-	if u.Operation == ilnp.Advertisement {
+	switch {
+	case m.Seal != nil:
+		if why, deny := c.sealOut(f, u); deny {
+			c.refuse(p, why)
+			return
+		}
+	case m.Proof != nil: // covers neither its body, which says nothing more, nor its addresses
+		if list := c.translate(u.Locators); len(list) > 0 {
+			u.Locators = list
+		}
+	case u.Operation == ilnp.Advertisement:
 		original := u
 		if u.Locators = c.translate(original.Locators); len(u.Locators) == 0 {
 			c.refuse(p, UnknownLocators)
@@ -117,7 +129,11 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 		c.refuse(p, WrongNonce)
 		return
 	}
-	if u.Operation == ilnp.Acknowledgement {
+	switch {
+	case m.Seal != nil:
+		c.sealIn(f, u)
+	case m.Proof != nil:
+	case u.Operation == ilnp.Acknowledgement:
 		original, deliver, ok := c.acknowledged(now, f, u)
 		if !ok {
 			c.refuse(p, UnknownAck)
@@ -126,8 +142,9 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 			return
 		}
 		u = original.Ack()
-	} else {
-		if slices.ContainsFunc(u.Locators, c.isOurs) {
+	}
+	if u.Operation == ilnp.Advertisement {
+		if m.Proof == nil && slices.ContainsFunc(u.Locators, c.isOurs) {
 			c.refuse(p, ForeignLocators)
 			return
 		}
@@ -155,9 +172,7 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (
 	if f == nil {
 		return original, false, false
 	}
-	matches := func(e exchange) bool {
-		return e.outside.Code == u.Code && slices.Equal(e.outside.Locators, u.Locators)
-	}
+	matches := func(e exchange) bool { return e.is(u) }
 	for _, e := range f.sent {
 		if !matches(e) {
 			continue
@@ -172,12 +187,8 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (
 	newest := matches(f.sent[len(f.sent)-1])
 	f.sent = slices.DeleteFunc(f.sent, matches)
 	if newest {
-		f.announced = f.announced[:0]
-		for _, e := range u.Locators {
-			f.announced = append(f.announced, e.L64)
-		}
-		c.tellAnnounced(f)
-		if f.confirmed = sameSet(f.announced, c.live(f)); f.confirmed {
+		c.knows(f, u)
+		if f.confirmed {
 			c.agenda.Disarm(&f.Schedule, announce)
 		} else {
 			f.tries = 0
@@ -187,10 +198,25 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (
 	return original, deliver, true
 }
 
+// is reports whether an acknowledgement is about what went outside.
+func (e exchange) is(u ilnp.LocatorUpdate) bool {
+	return e.outside.Code == u.Code && slices.Equal(e.outside.Locators, u.Locators)
+}
+
+// knows takes what the outside node of a flow has acknowledged.
+func (c *Core) knows(f *flow, u ilnp.LocatorUpdate) {
+	f.announced = f.announced[:0]
+	for _, e := range u.Locators {
+		f.announced = append(f.announced, e.L64)
+	}
+	c.tellAnnounced(f)
+	f.confirmed = sameSet(f.announced, c.live(f))
+}
+
 // forward sends a message on with other addresses and another body, and its checksum by the
 // rule by which it came.
 func (c *Core) forward(p Packet, link roam.LinkID, src, dst roam.ILV, m ilnp.Packet, u ilnp.LocatorUpdate) {
-	b, err := ilnp.BuildUpdate(src, dst, m.Nonce, u)
+	b, err := build(src, dst, m, u)
 	if err == nil && m.OverNIDs {
 		err = ilnp.FinishOverNIDs(b)
 	}

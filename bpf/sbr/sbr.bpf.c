@@ -4,7 +4,7 @@
  * packets from outside get the internal locator of their destination, and the stack of this
  * host forwards them. What needs a decision once a flow goes to the daemon.
  */
-#include "send.h"
+#include "direct.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -20,6 +20,12 @@ static __always_inline const struct border *this_border(void)
 	return bpf_map_lookup_elem(&borders, &zero);
 }
 
+/* The number of the bit that stands for a locator or NID. */
+static __always_inline __u32 bit_of(union half h)
+{
+	return h.v * 0x9e3779b97f4a7c15ULL >> 58;
+}
+
 /* Finds what the policy says of a locator. Most of the others are told apart by a bit, for
  * less than a look-up.
  */
@@ -27,7 +33,7 @@ static __always_inline struct locator *locator_of(union half l64)
 {
 	const struct border *b = this_border();
 
-	if (!b || !(b->locator_bits >> (l64.v * 0x9e3779b97f4a7c15ULL >> 58) & 1))
+	if (!b || !(b->locator_bits >> bit_of(l64) & 1))
 		return 0;
 	return bpf_map_lookup_elem(&locators, &l64);
 }
@@ -147,8 +153,11 @@ int sbr_inside_ingress(struct __sk_buff *skb)
 /* Is this an address of the border itself, in a prefix of a provider? */
 static __always_inline int is_own(const struct addr *a)
 {
+	const struct border *b = this_border();
 	struct addr key = *a;
 
+	if (!b || !(b->own_bits >> bit_of(a->nid) & 1))
+		return 0;
 	return bpf_map_lookup_elem(&own_addresses, &key) != 0;
 }
 
@@ -167,7 +176,7 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	if (is_own(&x->ip.dst))
 		return PASS_ON;
 	f = flow_of(skb, x);
-	if (is_control(x))
+	if (is_control(x) || is_own_answer(skb, x, b))
 		return hand_over(skb, x, HAND_OUTSIDE, 0);
 	if (!f && !x->c.nonce.len && fall_back(b, &verdict))
 		return verdict;
@@ -181,7 +190,24 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 		return drop(DROP_KERNEL_HELPER);
 	count(f ? RX_FLOW : RX_FALLBACK);
 	count_share(skb, x, live, 1);
-	return PASS_ON;
+	if (!f || !goes_direct(skb, x, f, b))
+		return PASS_ON;
+	count(RX_DIRECT);
+	skb->tc_index = SENT_HERE;
+	return bpf_redirect(f->direct_dev, 0);
+}
+
+/* The index of a site locator, without a look-up where a hint names it; -1: there is no hint. */
+static __always_inline int hinted_site(union half l64)
+{
+	const struct border *b = this_border();
+	__u32 index = b ? b->site_hint[bit_of(l64) & 63] : 0;
+	struct site *s;
+
+	if (!index--)
+		return -1;
+	s = bpf_map_lookup_elem(&sites, &index);
+	return s && s->l64.v == l64.v ? (int)index : -1;
 }
 
 SEC("tc")
@@ -189,22 +215,27 @@ int sbr_uplink_ingress(struct __sk_buff *skb)
 {
 	struct crossing x = {.inward = 1};
 	struct locator *from, *to;
+	int index;
 
 	if (read_addresses(skb, &x))
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);
 	if (from && from->kind == LOCATOR_INTERNAL)
 		return drop(DROP_SPOOFED);
-	to = locator_of(x.ip.dst.l64);
-	if (!to)
-		return PASS_ON;
-	if (to->kind == LOCATOR_INTERNAL)
-		return drop(DROP_INTERNAL);
+	index = hinted_site(x.ip.dst.l64);
+	if (index < 0) {
+		to = locator_of(x.ip.dst.l64);
+		if (!to)
+			return PASS_ON;
+		if (to->kind == LOCATOR_INTERNAL)
+			return drop(DROP_INTERNAL);
+		index = to->site[0];
+	}
 	if (read_headers(skb, &x))
 		return drop(DROP_MALFORMED);
 	x.key.inside = x.ip.dst.nid;
 	x.key.outside = x.ip.src.nid;
-	return cross_inward(skb, &x, to->site[0]);
+	return cross_inward(skb, &x, index);
 }
 
 /* Does an ICMPv6 error quote a packet with an internal destination? */
@@ -226,7 +257,7 @@ static __always_inline int quotes_internal(struct __sk_buff *skb, const struct c
 SEC("tc")
 int sbr_uplink_egress(struct __sk_buff *skb)
 {
-	const struct border *b = this_border();
+	const struct border *b;
 	struct crossing x = {};
 	struct locator *from;
 
@@ -234,6 +265,7 @@ int sbr_uplink_egress(struct __sk_buff *skb)
 		skb->tc_index = 0;
 		return PASS_ON;
 	}
+	b = this_border();
 	if (read_addresses(skb, &x) || !b)
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);
@@ -251,6 +283,11 @@ int sbr_inside_egress(struct __sk_buff *skb)
 	struct crossing x = {};
 	struct locator *to;
 
+	if (skb->tc_index == SENT_HERE) {
+		skb->tc_index = 0;
+		count(RX_DELIVERED);
+		return PASS_ON;
+	}
 	if (read_addresses(skb, &x))
 		return PASS_ON;
 	to = locator_of(x.ip.dst.l64);

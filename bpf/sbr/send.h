@@ -12,6 +12,7 @@
 #define SOURCE_AT 8
 #define DESTINATION_AT 24
 #define AF_INET6 10
+#define MACS_LEN 12
 #define SENT_HERE 0x5b72 /* in tc_index: the program at the link need not look at the packet again */
 
 /* How often a packet of each site locator and processor takes the kernel's way, in ns. */
@@ -180,13 +181,13 @@ static __always_inline int lower_hop_limit(struct __sk_buff *skb, const struct c
 }
 
 /* Writes both hardware addresses; 0: they do not lie in the linear part. */
-static __always_inline int write_macs(struct __sk_buff *skb, const struct site *s)
+static __always_inline int write_macs(struct __sk_buff *skb, const __u8 macs[MACS_LEN])
 {
 	void *data = (void *)(long)skb->data;
 
-	if (data + sizeof(s->macs) > (void *)(long)skb->data_end)
+	if (data + MACS_LEN > (void *)(long)skb->data_end)
 		return 0;
-	__builtin_memcpy(data, s->macs, sizeof(s->macs));
+	__builtin_memcpy(data, macs, MACS_LEN);
 	return 1;
 }
 
@@ -209,11 +210,20 @@ static __always_inline int send_from(struct __sk_buff *skb, const struct crossin
 	count(as);
 	count_share(skb, x, live, 0);
 	skb->tc_index = SENT_HERE;
-	if (is_hop_known(s, live, x, b->macs_until) && write_macs(skb, s)) {
-		count(TX_KNOWN_HOP);
+	if (is_hop_known(s, live, x, b->macs_until) && write_macs(skb, s->macs))
 		return bpf_redirect(s->ifindex, 0);
-	}
+	count(TX_KERNEL_HOP);
 	return send_to_hop(s);
+}
+
+/* May this answer one of the border's own echo requests? The daemon passes it on if it does not. */
+static __always_inline int is_own_answer(struct __sk_buff *skb, const struct crossing *x, const struct border *b)
+{
+	__be16 id;
+
+	return x->c.proto == IPPROTO_ICMPV6 && x->c.type == ICMP6_ECHO_REPLY && x->c.nonce.len &&
+	       x->c.fragment == WHOLE && b->probe_id && !bpf_skb_load_bytes(skb, x->c.at + 4, &id, sizeof(id)) &&
+	       id == b->probe_id;
 }
 
 /* Is this for the daemon: a Locator Update, or an error about another packet? */

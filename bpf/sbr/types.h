@@ -9,7 +9,7 @@
 #include "../lib/nonce.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 2 };
+enum abi_number { ABI = 3 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -28,7 +28,11 @@ struct border {
 	__u64 macs_until;  /* when hardware addresses are to be renewed by the daemon, in ns */
 	__u64 locator_bits; /* locator_bit of each locator of the policy */
 	__u32 announcements; /* grows with every change of announced */
-	__u32 pad;
+	__u32 direct;        /* packets that come in need not pass the stack */
+	__u64 own_bits;      /* locator_bit of each NID in own_addresses */
+	__be16 probe_id;     /* of the border's own echo requests; 0: there are none */
+	__u16 pad[3];
+	__u8 site_hint[64];  /* by the number of a locator's bit: 1 more than the index of such a site, or 0 */
 };
 
 enum locator_kind { LOCATOR_SITE = 1, LOCATOR_INTERNAL = 2 };
@@ -89,7 +93,10 @@ struct flow {
 	enum checksum_rule rule;
 	__u32 announced;    /* the sites of its entry in announced, */
 	__u32 announced_at; /* when border.announcements was this */
-	__u32 pad;
+	__u32 direct_dev;   /* of packets to the inside node; 0: the stack knows */
+	__u64 direct_at;    /* when the kernel was asked for it, in ns */
+	__u32 direct_mtu;
+	__u8 direct_macs[12]; /* of the next hop, then of the link */
 };
 
 /* The site locators, by their index in sites, that the outside node has acknowledged. */

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ type Border struct {
 	TCP         Division
 	Announce    time.Duration // how long changes of links are collected
 	IdleTimeout time.Duration // after which a flow without packets is forgotten
+	Liveness    bool          // providers are probed
 	MaxFlows    int           // that there is space for at a time
 	UDPPort     uint16        // of the hosts' control messages in UDP; 0: none
 }
@@ -93,6 +93,7 @@ func (c *checker) border(r *raw) Border {
 		TCP:         Division(c.word("border.tcp", r.Border.TCP, divisionWords)),
 		Announce:    c.duration("border.announce", r.Border.Announce, minAnnounce, maxAnnounce),
 		IdleTimeout: c.duration("border.idle_timeout", r.Border.IdleTimeout, minIdle, maxIdle),
+		Liveness:    r.Border.Liveness,
 		MaxFlows:    c.number("border.max_flows", r.Border.MaxFlows, minFlows, maxFlows),
 		UDPPort:     c.port("border.udp_port", r.Border.UDPPort),
 	}
@@ -123,10 +124,7 @@ func borderLink(text string) (l BorderLink, ok bool) {
 	if len(f) != 2 || !linkName(f[1]) {
 		return l, false
 	}
-	a, err := netip.ParsePrefix(strings.TrimSuffix(f[0], "/64") + "/64")
-	if err != nil || !a.Addr().Is6() || a.Masked() != a {
-		return l, false
-	}
-	l = BorderLink{L64: roam.ILVFromAddr(a.Addr()).L64, Name: f[1]}
-	return l, l.L64.Usable()
+	l.Name = f[1]
+	l.L64, ok = prefix64(f[0])
+	return l, ok
 }

@@ -44,6 +44,7 @@ func (c *checker) config(r *raw) Config {
 
 			IgnorePolicy: r.Uplinks.IgnorePolicy,
 			Preference:   c.preferences("uplinks.preference", r.Uplinks.Preference),
+			Outside:      c.outside("uplinks.outside", r.Uplinks.Outside),
 		},
 		DNS: DNS{
 			Enabled:          r.DNS.Enabled,

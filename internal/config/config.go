@@ -133,8 +133,18 @@ type Uplinks struct {
 	Disabled []string // names of links that wait for `roam locator enable`
 	// Preference is that of the locators on links of these names; lower is preferred.
 	Preference map[string]uint16
+	// Outside names the locators that a site border makes of an internal one.
+	Outside map[roam.L64][]roam.L64
 	// IgnorePolicy uses links although IPsec or policy routing would take packets elsewhere.
 	IgnorePolicy bool
+}
+
+// SeenOutside returns the locators by which the outside knows one of the host.
+func (u Uplinks) SeenOutside(own roam.L64) []roam.L64 {
+	if list := u.Outside[own]; len(list) > 0 {
+		return list
+	}
+	return []roam.L64{own}
 }
 
 // Allows reports whether a link of that name may be an uplink.

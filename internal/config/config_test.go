@@ -103,8 +103,9 @@ func TestParseFull(t *testing.T) {
 			FallbackLifetime: 90 * time.Second, IdleTimeout: 90 * time.Minute, MaxSessions: 5000, UDPPort: 7000, ShowConnections: false,
 		},
 		Metrics: Metrics{Listen: netip.MustParseAddrPort("[::1]:9643")},
-		Border:  Border{Announce: 20 * time.Millisecond, IdleTimeout: 10 * time.Minute, MaxFlows: 65536, UDPPort: 6740},
-		Roles:   []string{RoleHost},
+		Border: Border{Announce: 20 * time.Millisecond, IdleTimeout: 10 * time.Minute, Liveness: true, MaxFlows: 65536,
+			UDPPort: 6740},
+		Roles: []string{RoleHost},
 	}
 	opts := cmp.Options{
 		cmpopts.EquateEmpty(),

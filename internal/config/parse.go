@@ -77,7 +77,8 @@ type raw struct {
 		Relaxed  []string `toml:"relaxed"`
 		Disabled []string `toml:"disabled"`
 
-		Preference map[string]int `toml:"preference"`
+		Preference map[string]int      `toml:"preference"`
+		Outside    map[string][]string `toml:"outside"`
 
 		IgnorePolicy bool `toml:"ignore_policy"`
 	} `toml:"uplinks"`
@@ -120,6 +121,7 @@ type raw struct {
 		TCP         string   `toml:"tcp"`
 		Announce    string   `toml:"announce"`
 		IdleTimeout string   `toml:"idle_timeout"`
+		Liveness    bool     `toml:"liveness"`
 		MaxFlows    int      `toml:"max_flows"`
 		UDPPort     int      `toml:"udp_port"`
 	} `toml:"border"`

@@ -66,6 +66,7 @@ const (
 	BorderUp      = "up"
 	BorderDown    = "down"
 	BorderDrained = "drained"
+	BorderSilent  = "silent" // its link is up, and nobody outside answers by it
 )
 
 // By what a link is drained. One that both drain is drained by the configuration.

@@ -142,6 +142,7 @@ func (b *borderLook) lookLink(l control.BorderLink) {
 	}
 	if outside {
 		b.lookDrained(l)
+		b.lookSilent(l)
 		b.lookLocators(l)
 	}
 }
@@ -181,6 +182,17 @@ func (b *borderLook) sent(l control.BorderLink) (n uint64) {
 		}
 	}
 	return n
+}
+
+// lookSilent says that a provider passes nothing.
+func (b *borderLook) lookSilent(l control.BorderLink) {
+	if slices.ContainsFunc(b.r.Sites, func(s control.BorderSite) bool {
+		return s.Link == l.Name && s.State == control.BorderSilent
+	}) {
+		b.warn("ask the provider; the border uses the link again once answers come",
+			"nobody outside answers by %s (%s), and by other links they do: nothing leaves by it", l.Name,
+			prefixes(l.Locators))
+	}
 }
 
 // lookDrained says by what a link is drained, and whether that leaves none.

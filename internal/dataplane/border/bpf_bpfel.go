@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 2
+	bpfAbiNumberABI bpfAbiNumber = 3
 )
 
 type bpfAddr struct {
@@ -37,7 +37,11 @@ type bpfBorder struct {
 	MacsUntil     uint64
 	LocatorBits   uint64
 	Announcements uint32
-	Pad           uint32
+	Direct        uint32
+	OwnBits       uint64
+	ProbeId       uint16
+	Pad           [3]uint16
+	SiteHint      [64]uint8
 }
 
 type bpfChecksumRule uint32
@@ -55,25 +59,26 @@ const (
 	bpfCounterTX_FALLBACK        bpfCounter = 1
 	bpfCounterTX_HAIRPIN         bpfCounter = 2
 	bpfCounterTX_PROBE_REPLY     bpfCounter = 3
-	bpfCounterTX_KNOWN_HOP       bpfCounter = 4
+	bpfCounterTX_KERNEL_HOP      bpfCounter = 4
 	bpfCounterRX_FLOW            bpfCounter = 5
 	bpfCounterRX_FALLBACK        bpfCounter = 6
-	bpfCounterRX_DELIVERED       bpfCounter = 7
-	bpfCounterPASS_FALLBACK      bpfCounter = 8
-	bpfCounterPASS_STACK         bpfCounter = 9
-	bpfCounterFLOW_CONFIRMED     bpfCounter = 10
-	bpfCounterFLOW_TABLE_FULL    bpfCounter = 11
-	bpfCounterDROP_HANDED_OVER   bpfCounter = 12
-	bpfCounterDROP_RING_FULL     bpfCounter = 13
-	bpfCounterDROP_TOO_LONG      bpfCounter = 14
-	bpfCounterDROP_MALFORMED     bpfCounter = 15
-	bpfCounterDROP_FALLBACK      bpfCounter = 16
-	bpfCounterDROP_NO_LINK       bpfCounter = 17
-	bpfCounterDROP_SPOOFED       bpfCounter = 18
-	bpfCounterDROP_INTERNAL      bpfCounter = 19
-	bpfCounterDROP_LEAK          bpfCounter = 20
-	bpfCounterDROP_KERNEL_HELPER bpfCounter = 21
-	bpfCounterCOUNTERS           bpfCounter = 22
+	bpfCounterRX_DIRECT          bpfCounter = 7
+	bpfCounterRX_DELIVERED       bpfCounter = 8
+	bpfCounterPASS_FALLBACK      bpfCounter = 9
+	bpfCounterPASS_STACK         bpfCounter = 10
+	bpfCounterFLOW_CONFIRMED     bpfCounter = 11
+	bpfCounterFLOW_TABLE_FULL    bpfCounter = 12
+	bpfCounterDROP_HANDED_OVER   bpfCounter = 13
+	bpfCounterDROP_RING_FULL     bpfCounter = 14
+	bpfCounterDROP_TOO_LONG      bpfCounter = 15
+	bpfCounterDROP_MALFORMED     bpfCounter = 16
+	bpfCounterDROP_FALLBACK      bpfCounter = 17
+	bpfCounterDROP_NO_LINK       bpfCounter = 18
+	bpfCounterDROP_SPOOFED       bpfCounter = 19
+	bpfCounterDROP_INTERNAL      bpfCounter = 20
+	bpfCounterDROP_LEAK          bpfCounter = 21
+	bpfCounterDROP_KERNEL_HELPER bpfCounter = 22
+	bpfCounterCOUNTERS           bpfCounter = 23
 )
 
 type bpfCredits struct {
@@ -112,7 +117,10 @@ type bpfFlow struct {
 	Rule        bpfChecksumRule
 	Announced   uint32
 	AnnouncedAt uint32
-	Pad         uint32
+	DirectDev   uint32
+	DirectAt    uint64
+	DirectMtu   uint32
+	DirectMacs  [12]uint8
 }
 
 type bpfFlowKey struct {

@@ -36,7 +36,9 @@ const (
 // Settings are what an operator chooses beside the policy.
 type Settings struct {
 	Fallback   Fallback
-	TCPPackets bool // TCP is divided by packets, not by connections
+	TCPPackets bool   // TCP is divided by packets, not by connections
+	ProbeID    uint16 // of the border's own echo requests; 0: none
+	Direct     bool   // packets that come in need not pass the stack, see Plane.ForwardsUnseen
 }
 
 // Hop is how packets leave a link.
@@ -93,6 +95,10 @@ func (p *Plane) AttachUplink(dev roam.LinkID) error {
 func (p *Plane) Configure(s Settings, until time.Time) error {
 	return p.change(func(b *bpfBorder) {
 		b.Fallback, b.MacsUntil, b.TcpPackets = bpfFallback(s.Fallback), dataplane.Monotonic(until), 0
+		b.ProbeId = s.ProbeID<<8 | s.ProbeID>>8 // the bytes as on the wire
+		if b.Direct = 0; s.Direct {
+			b.Direct = 1
+		}
 		if s.TCPPackets {
 			b.TcpPackets = 1
 		}
@@ -118,10 +124,10 @@ func (p *Plane) announcedAnew() error {
 	return p.change(func(b *bpfBorder) { b.Announcements++ })
 }
 
-// locatorBit is the bit of Border.LocatorBits that stands for a locator.
-func locatorBit(h bpfHalf) uint64 {
+// bitOf is the number of the bit that stands for a locator or NID.
+func bitOf(h bpfHalf) uint64 {
 	const odd = 0x9e37_79b9_7f4a_7c15
-	return 1 << (binary.NativeEndian.Uint64(h.B[:]) * odd >> 58)
+	return binary.NativeEndian.Uint64(h.B[:]) * odd >> 58
 }
 
 // Install writes a table. Where the indices of site locators have changed, what was
@@ -133,18 +139,20 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 		}
 	}
 	wanted := make(map[bpfHalf]bpfLocator)
+	var hints [64]uint8
 	for i, s := range t.Sites {
 		if err := p.objs.Sites.Put(uint32(i), siteEntry(s, t.Behind[s.L64], hops[s.Link])); err != nil {
 			return fmt.Errorf("write site locator %v: %w", s.L64, err)
 		}
 		wanted[half(s.L64)] = bpfLocator{Kind: bpfLocatorKindLOCATOR_SITE, Site: [8]uint8{uint8(i)}}
+		hints[bitOf(half(s.L64))] = uint8(i) + 1
 	}
 	for l, g := range t.Inside {
 		wanted[half(l)] = groupEntry(t, g)
 	}
 	bits := uint64(0)
 	for key := range wanted {
-		bits |= locatorBit(key)
+		bits |= 1 << bitOf(key)
 	}
 	// A locator without its bit would not be found.
 	err := p.change(func(b *bpfBorder) { b.LocatorBits |= bits })
@@ -157,7 +165,7 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 		return fmt.Errorf("write locators: %w", err)
 	}
 	return errors.Join(removeOthers(p.objs.Locators, wanted), p.change(func(b *bpfBorder) {
-		b.LocatorBits = bits
+		b.LocatorBits, b.SiteHint = bits, hints
 		b.Announcements++
 	}))
 }
@@ -204,13 +212,21 @@ func groupEntry(t sbr.Table, g sbr.Group) bpfLocator {
 // SetOwn writes the addresses of the border itself; packets to them are no site's.
 func (p *Plane) SetOwn(list []roam.ILV) error {
 	wanted := make(map[bpfAddr]uint8)
+	bits := uint64(0)
+	for _, a := range list {
+		bits |= 1 << bitOf(halfNID(a.NID))
+	}
+	// An address without the bit of its NID would not be found.
+	if err := p.change(func(b *bpfBorder) { b.OwnBits |= bits }); err != nil {
+		return err
+	}
 	for _, a := range list {
 		key := bpfAddr{L64: half(a.L64), Nid: halfNID(a.NID)}
 		if wanted[key] = 1; p.objs.OwnAddresses.Put(key, uint8(1)) != nil {
 			return fmt.Errorf("write own address %v: no space", a)
 		}
 	}
-	return removeOthers(p.objs.OwnAddresses, wanted)
+	return errors.Join(removeOthers(p.objs.OwnAddresses, wanted), p.change(func(b *bpfBorder) { b.OwnBits = bits }))
 }
 
 // Announce writes from which site locators, by their index in the table, the packets of a

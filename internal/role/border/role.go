@@ -8,6 +8,8 @@ package border
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -49,7 +51,8 @@ type Role struct {
 	states   <-chan []hostnet.Uplink
 	events   <-chan plane.Event
 	attached map[roam.LinkID]kind // links with programs
-	drained  map[string]bool      // names of links that a command has drained
+	probe    sbr.Probe
+	drained  map[string]bool // names of links that a command has drained
 	refused  [sbr.Refusals]uint64
 }
 
@@ -89,6 +92,10 @@ func (r *Role) Start(ctx context.Context) error {
 	}
 	now := r.loop.Now()
 	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort, r.Config.Border.MaxFlows)
+	if r.Config.Border.Liveness {
+		r.probe = newProbe()
+		r.core.Watch(now, r.probe)
+	}
 	machine := loop.Drive(r.core, r.execute)
 	r.loop.Add(&loop.Part{
 		Machines: []loop.Machine{machine, &upkeep{role: r, due: now, swept: now}},
@@ -167,10 +174,25 @@ func (r *Role) parse(cfg config.Config) (sbr.Policy, error) {
 }
 
 func (r *Role) settings(cfg config.Config) plane.Settings {
+	direct, err := r.plane.ForwardsUnseen()
+	if err != nil {
+		r.Log.Debug("packets that come in pass the stack", "err", err)
+	}
 	return plane.Settings{
 		Fallback:   plane.Fallback(cfg.Border.Fallback),
 		TCPPackets: cfg.Border.TCP == config.ByPacket,
+		Direct:     direct,
+		ProbeID:    r.probe.ID,
 	}
+}
+
+// newProbe draws what names the probes of this daemon.
+func newProbe() (p sbr.Probe) {
+	var id [2]byte
+	rand.Read(id[:]) // never fails
+	rand.Read(p.Token[:])
+	p.ID = max(binary.BigEndian.Uint16(id[:]), 1)
+	return p
 }
 
 // adopt notes the links to which an earlier daemon attached programs.

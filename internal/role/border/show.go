@@ -25,6 +25,7 @@ var reasons = [sbr.Refusals]string{
 	sbr.UnknownLocators: "no locator that the policy knows",
 	sbr.NoLink:          "no link is up",
 	sbr.UnknownAck:      "acknowledges nothing that passed",
+	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.outside at that host",
 }
 
 // forwards reports whether the host forwards IPv6.
@@ -39,11 +40,14 @@ func (r *Role) Status(ctx context.Context, _ *control.Status, own *control.RoleS
 	if err != nil {
 		return err
 	}
-	var sites, down []string
+	var sites, down, silent []string
 	for _, s := range report.Sites {
 		sites = append(sites, fmt.Sprintf("%v %s %s", s.Locator.Prefix().Addr(), cmp.Or(s.Link, "-"), s.State))
-		if s.State == control.BorderDown {
+		switch s.State {
+		case control.BorderDown:
 			down = append(down, s.Locator.Prefix().String())
+		case control.BorderSilent:
+			silent = append(silent, s.Link)
 		}
 	}
 	own.Facts = []control.RoleFact{
@@ -59,6 +63,9 @@ func (r *Role) Status(ctx context.Context, _ *control.Status, own *control.RoleS
 	case len(down) > 0:
 		own.Error = "no packets leave from " + strings.Join(down, ", ")
 		own.Do = "bring the link and its default route up, or correct border.links (" + r.Place("border.links") + ")"
+	case len(silent) > 0:
+		own.Error = "nobody outside answers by " + strings.Join(silent, ", ") + ", and by other links they do"
+		own.Do = "ask the provider; the border uses the link again once answers come"
 	}
 	return nil
 }
@@ -185,7 +192,10 @@ func (r *Role) site(s sbr.Site, n plane.Share) control.BorderSite {
 			out.State = control.BorderDrained
 		}
 	}
-	if s.Up {
+	switch {
+	case s.Up && r.core.IsSilent(s.L64):
+		out.State = control.BorderSilent
+	case s.Up:
 		out.State = control.BorderUp
 	}
 	return out

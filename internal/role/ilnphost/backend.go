@@ -212,7 +212,9 @@ func (h *Host) exportLines(now time.Time) (out control.Exported, err error) {
 	r := naming.Record{NID: h.nid}
 	for _, l := range h.engine.Core().Locals(now) {
 		if !l.Disabled && l.State != ilnp.Aged {
-			r.Locators = append(r.Locators, naming.Locator{L64: l.L64, Preference: l.Preference})
+			for _, seen := range h.cfg.Uplinks.SeenOutside(l.L64) {
+				r.Locators = append(r.Locators, naming.Locator{L64: seen, Preference: l.Preference})
+			}
 		}
 	}
 	name, err := os.Hostname()

@@ -95,8 +95,8 @@ func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 		PathCounts: func(k ilnp.SessionKey, p ilnp.Path) (ilnp.PathCounts, bool) {
 			return dataplane.PathCounts(h.plane, k, p)
 		},
-		Preference: h.cfg.Uplinks.PreferenceOf,
-		Place:      h.cfg.Uplinks.Place, Accept: coreAccept[h.cfg.Host.Accept],
+		Preference: h.cfg.Uplinks.PreferenceOf, Outside: h.cfg.Uplinks.Outside,
+		Place: h.cfg.Uplinks.Place, Accept: coreAccept[h.cfg.Host.Accept],
 		DraftLU: h.cfg.ILNP.LUFormat == config.LUDraft, NonceLength: uint8(h.cfg.ILNP.NonceLength),
 		Rule: coreRule[h.cfg.ILNP.Checksum], Rand: rand.Reader, FallbackLifetime: h.cfg.ILNP.FallbackLifetime,
 		IdleTimeout: h.cfg.ILNP.IdleTimeout, SessionPrefix: h.cfg.Host.SessionPrefix, ProbeID: probeID,

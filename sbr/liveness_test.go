@@ -1,0 +1,159 @@
+package sbr
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/wire/ilnp"
+)
+
+var theProbe = Probe{ID: 77, Token: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
+
+// watched is a border whose probes an outside node answers by some providers.
+type watched struct {
+	*border
+	answers map[roam.L64]bool // by which site locators
+	probes  int
+}
+
+func newWatched(t *testing.T) *watched {
+	w := &watched{border: newBorder(t), answers: map[roam.L64]bool{siteA: true, siteB: true}}
+	w.HandleFlow(w.now, seenFlow, []roam.L64{siteA, siteB})
+	w.drain()
+	w.sent = nil
+	w.Watch(w.now, theProbe)
+	return w
+}
+
+// pass lets time pass, and the outside node answer after a round trip.
+func (w *watched) pass(d, rtt time.Duration) {
+	w.Helper()
+	type answer struct {
+		at     time.Time
+		packet []byte
+	}
+	var due []answer
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.until(w.now.Add(time.Millisecond))
+		for _, s := range w.sent {
+			m, err := ilnp.ParseControl(s.Packet, port)
+			if err != nil || m.Type != ilnp.TypeEchoRequest {
+				continue
+			}
+			w.probes++
+			e, err := ilnp.ParseEcho(m.Payload)
+			if err != nil || e.ID != theProbe.ID || m.Nonce != outward || m.Dst != theirs {
+				w.Fatalf("a probe is %+v %+v, %v", m, e, err)
+			}
+			b, err := ilnp.BuildEcho(m.Dst, m.Src, inward, false, e.ID, e.Seq, e.Data)
+			if m.Encapsulated && err == nil {
+				b, err = ilnp.Encapsulate(b, port)
+			}
+			if err != nil {
+				w.Fatal(err)
+			}
+			if w.answers[m.Src.L64] {
+				due = append(due, answer{w.now.Add(rtt), b})
+			}
+		}
+		w.sent = nil
+		for len(due) > 0 && !due[0].at.After(w.now) {
+			w.HandlePacket(w.now, Packet{Bytes: due[0].packet})
+			w.drain()
+			due = due[1:]
+		}
+	}
+}
+
+func (w *watched) leaves() []roam.L64 { return w.Table().Inside[internal].locators() }
+
+// A provider that passes nothing any more is left within three seconds, and announced no more;
+// when it answers again it is used again.
+func TestSilentProvider(t *testing.T) {
+	w := newWatched(t)
+	w.pass(5*time.Second, 50*time.Millisecond)
+	if n := len(w.leaves()); n != 2 || w.probes < 8 || w.probes > 14 {
+		t.Fatalf("%d locators, %d probes in 5 s", n, w.probes)
+	}
+	installs := len(w.installs)
+	w.answers[siteA] = false
+	w.pass(3*time.Second, 50*time.Millisecond)
+	if l := w.leaves(); !slices.Equal(l, []roam.L64{siteB}) || !w.IsSilent(siteA) || len(w.installs) != installs+1 {
+		t.Fatalf("packets leave from %v", l)
+	}
+	if a := w.announced; len(a) == 0 || !slices.Equal(a[len(a)-1].Locators, []roam.L64{siteB}) {
+		t.Errorf("announced %+v", a)
+	}
+	w.answers[siteA] = true
+	w.pass(5*time.Second, 50*time.Millisecond)
+	if n := len(w.leaves()); n != 2 || w.IsSilent(siteA) {
+		t.Errorf("back: %d locators", n)
+	}
+	w.answers[siteB] = false
+	w.pass(3*time.Second, 50*time.Millisecond)
+	w.HandleSites(w.now, []Site{{siteA, 1, true}, {siteB, 2, false}})
+	w.HandleSites(w.now, bothUp)
+	if n := len(w.leaves()); n != 2 {
+		t.Errorf("a link that went and came is not judged anew: %d locators", n)
+	}
+}
+
+// Nothing is judged where the outside node is gone, is slow, or where one answer in three is lost.
+func TestNotSilent(t *testing.T) {
+	w := newWatched(t)
+	w.pass(20*time.Second, 1200*time.Millisecond)
+	if n := len(w.leaves()); n != 2 {
+		t.Errorf("slow: %d locators", n)
+	}
+	for i := range 60 {
+		w.answers[siteA] = i%3 > 0
+		w.pass(checkAgain, 20*time.Millisecond)
+	}
+	if n := len(w.leaves()); n != 2 {
+		t.Errorf("with losses: %d locators", n)
+	}
+	w.answers = nil
+	w.pass(time.Minute, 50*time.Millisecond)
+	if n := len(w.leaves()); n != 2 {
+		t.Errorf("gone: %d locators", n)
+	}
+	// The only provider stays, whatever it does.
+	w.HandleSites(w.now, []Site{{siteA, 1, true}})
+	w.probes = 0
+	if w.pass(time.Minute, 50*time.Millisecond); w.probes != 0 || len(w.leaves()) != 1 {
+		t.Errorf("one provider: %d probes, %v", w.probes, w.leaves())
+	}
+}
+
+// What is no answer to the border passes to the inside; an answer with another nonce counts for nothing.
+func TestForeignAnswers(t *testing.T) {
+	w := newWatched(t)
+	w.answers = nil
+	w.pass(100*time.Millisecond, 0)
+	site := roam.ILV{L64: siteB, NID: insideNID}
+	foreign, err := ilnp.BuildEcho(theirs, site, inward, false, theProbe.ID, 9, make([]byte, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.HandlePacket(w.now, Packet{Bytes: foreign})
+	w.drain()
+	if len(w.sent) != 1 || w.sent[0].Link != 9 {
+		t.Fatalf("%+v, refused %v", w.sent, w.refused)
+	}
+	m, err := ilnp.ParsePacket(w.sent[0].Packet)
+	if err != nil || m.Dst != mine || !bytes.Equal(m.Payload[8:], make([]byte, 16)) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	forged, err := ilnp.BuildEcho(theirs, site, outward, false, theProbe.ID, w.watch.seq,
+		append(theProbe.Token[:], make([]byte, 8)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.HandlePacket(w.now, Packet{Bytes: forged})
+	if w.drain(); !slices.Equal(w.refused, []Refusal{WrongNonce}) || w.watch.asked[siteB] {
+		t.Errorf("forged: refused %v", w.refused)
+	}
+}

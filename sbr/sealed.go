@@ -1,0 +1,64 @@
+package sbr
+
+import (
+	"slices"
+
+	"roam"
+	"roam/wire/ilnp"
+)
+
+// lists reports whether a body has internal locators.
+func (c *Core) listsInternal(list []ilnp.LocatorEntry) bool {
+	return slices.ContainsFunc(list, func(e ilnp.LocatorEntry) bool { return c.isInternal(e.L64) })
+}
+
+func (c *Core) isInternal(l roam.L64) bool {
+	_, internal := c.policy.Inside(l)
+	return internal
+}
+
+// sealOut decides about an update or acknowledgement from inside with a MAC. Its body is covered
+// by the MAC, so only its addresses change: an update passes if its sender lists no internal
+// locator. The flow's own node announces the site's locators from then on, and the border none.
+// deny: it does not pass.
+func (c *Core) sealOut(f *flow, u ilnp.LocatorUpdate) (why Refusal, deny bool) {
+	if f != nil {
+		f.sealed = true
+	}
+	if u.Operation == ilnp.Advertisement && c.listsInternal(u.Locators) {
+		return SealedInternal, true
+	}
+	if f != nil && u.Operation == ilnp.Advertisement {
+		c.remember(f, exchange{original: &u, outside: u})
+	}
+	return 0, false
+}
+
+// sealIn takes an acknowledgement with a MAC from outside, which passes as it is. What it
+// acknowledges, the outside node knows.
+func (c *Core) sealIn(f *flow, u ilnp.LocatorUpdate) {
+	if f == nil {
+		return
+	}
+	f.sealed = true
+	if u.Operation != ilnp.Acknowledgement {
+		return
+	}
+	if n := len(f.sent); n == 0 || !f.sent[n-1].is(u) {
+		return // an older body, or none that passed
+	}
+	f.sent = nil
+	c.knows(f, u)
+}
+
+// build makes the packet of a message with its addresses changed, and with the option that it came
+// with: a MAC, a proof or none.
+func build(src, dst roam.ILV, m ilnp.Packet, u ilnp.LocatorUpdate) ([]byte, error) {
+	switch {
+	case m.Seal != nil:
+		return ilnp.BuildSealed(src, dst, m.Nonce, u, *m.Seal)
+	case m.Proof != nil:
+		return ilnp.BuildProof(src, dst, m.Nonce, u, *m.Proof)
+	}
+	return ilnp.BuildUpdate(src, dst, m.Nonce, u)
+}

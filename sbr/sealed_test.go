@@ -1,0 +1,97 @@
+package sbr
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/wire/ilnp"
+)
+
+var theSeal = ilnp.Seal{Counter: 7, Answers: 3, MAC: [ilnp.MACLen]byte{1, 2, 3}}
+
+// handleSealed hands over a message with a MAC, in UDP or not.
+func (b *border) handleSealed(inside, encap bool, src, dst roam.ILV, n ilnp.Nonce, u ilnp.LocatorUpdate) {
+	b.Helper()
+	packet, err := ilnp.BuildSealed(src, dst, n, u, theSeal)
+	if err == nil && encap {
+		packet, err = ilnp.Encapsulate(packet, port)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.HandlePacket(b.now, Packet{Bytes: packet, Inside: inside})
+	b.drain()
+}
+
+// Of an update with a MAC, and of its acknowledgement, only the addresses change. What it lists
+// is known to the outside node from then on, and the border announces nothing itself.
+func TestSealed(t *testing.T) {
+	for _, encap := range []bool{false, true} {
+		b := newBorder(t)
+		b.HandleFlow(b.now, seenFlow, nil)
+		b.drain()
+		b.sent = nil
+		u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{
+			{L64: siteB, Preference: 10, Lifetime: 99}, {L64: siteA, Preference: 10, Lifetime: 99},
+		}}
+		for range 2 { // the second is a repetition
+			b.handleSealed(true, encap, mine, theirs, outward, u)
+			m, out := b.take(1)
+			if m.Seal == nil || *m.Seal != theSeal || m.Encapsulated != encap || m.Src.L64 != siteA ||
+				!slices.Equal(out.Locators, u.Locators) {
+				t.Errorf("outside %+v %+v", m, out)
+			}
+		}
+		b.handleSealed(false, encap, theirs, roam.ILV{L64: siteB, NID: insideNID}, inward, u.Ack())
+		m, in := b.take(9)
+		if m.Seal == nil || *m.Seal != theSeal || m.Dst != mine || !slices.Equal(in.Locators, u.Locators) {
+			t.Errorf("inside %+v %+v", m, in)
+		}
+		if a := b.announced; len(a) != 1 || !sameSet(a[0].Locators, []roam.L64{siteA, siteB}) {
+			t.Errorf("announced %+v", a)
+		}
+		b.HandleSites(b.now, bothUp[1:])
+		b.until(b.now.Add(time.Hour))
+		if a := b.announced; len(b.sent) != 0 || !slices.Equal(a[len(a)-1].Locators, []roam.L64{siteB}) {
+			t.Errorf("a link went: sent %d, announced %+v", len(b.sent), a)
+		}
+		b.handleSealed(true, encap, mine, theirs, outward, ilnp.LocatorUpdate{
+			Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: internal, Lifetime: 9}},
+		})
+		if len(b.sent) != 0 || !slices.Equal(b.refused, []Refusal{SealedInternal}) {
+			t.Errorf("an internal locator: sent %d, refused %v", len(b.sent), b.refused)
+		}
+	}
+}
+
+// A proof passes with its option, also before there is a flow; its body has the site's locators.
+func TestProof(t *testing.T) {
+	b := newBorder(t)
+	proof := ilnp.Proof{Step: ilnp.ProofOffer, Counter: 5, Locators: [ilnp.ProofLocators]roam.L64{siteA}}
+	u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: internal, Lifetime: 1}}}
+	packet, err := ilnp.BuildProof(mine, theirs, outward, u, proof)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.HandlePacket(b.now, Packet{Bytes: packet, Inside: true})
+	b.drain()
+	m, out := b.take(1)
+	if m.Proof == nil || *m.Proof != proof || m.Src.L64 != siteA || len(out.Locators) != 2 ||
+		b.listsInternal(out.Locators) {
+		t.Errorf("outside %+v %+v", m, out)
+	}
+	proof.Step = ilnp.ProofAnswer
+	u = ilnp.LocatorUpdate{Operation: ilnp.Acknowledgement, Locators: []ilnp.LocatorEntry{{L64: remote, Lifetime: 1}}}
+	packet, err = ilnp.BuildProof(theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u, proof)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.HandlePacket(b.now, Packet{Bytes: packet})
+	b.drain()
+	m, in := b.take(0)
+	if m.Proof == nil || *m.Proof != proof || m.Dst != mine || !slices.Equal(in.Locators, u.Locators) {
+		t.Errorf("inside %+v %+v; refused %v", m, in, b.refused)
+	}
+}
