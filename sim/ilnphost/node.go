@@ -35,6 +35,7 @@ type attachment struct {
 	until   time.Time // end of the lifetime that was advertised last; zero: never
 	order   int       // the newest attachment has the highest
 	rate    int       // bytes a second that the host can send there; 0: unlimited
+	rateIn  int       // that it can receive there
 	queue   int       // bytes that wait for that; 0: unlimited
 }
 

@@ -11,3 +11,11 @@ func (h *Node) SetRate(link roam.LinkID, bytes int) {
 		at.set(at.access)
 	}
 }
+
+// SetRates limits the rate of a host's link each way, as SetRate does one way.
+func (h *Node) SetRates(link roam.LinkID, bytes int) {
+	if at := h.at(link); at != nil {
+		at.rateIn = bytes
+		h.SetRate(link, bytes)
+	}
+}
