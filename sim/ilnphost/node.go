@@ -27,6 +27,7 @@ type attachment struct {
 	l64     roam.L64
 	access  Access
 	carrier bool              // packets pass; the host may not know if they do not
+	halved  bool              // one direction passes nothing
 	tracked map[*TCP]bool     // by a firewall there
 	opened  map[roam.ILV]bool // destinations of control in UDP that a firewall has let out
 	told    bool              // the prefix was advertised to the host
@@ -274,6 +275,27 @@ func (h *Node) Cut(link roam.LinkID) { h.setCarrier(link, false) }
 
 // Mend ends a Cut.
 func (h *Node) Mend(link roam.LinkID) { h.setCarrier(link, true) }
+
+// CutOneWay drops all packets of one direction of a link, Forward being the way out, without
+// notifying the host. MendOneWay undoes it.
+func (h *Node) CutOneWay(link roam.LinkID, d sim.Direction) { h.setOneWay(link, d, true) }
+
+// MendOneWay ends a CutOneWay.
+func (h *Node) MendOneWay(link roam.LinkID) { h.setOneWay(link, sim.Both, false) }
+
+func (h *Node) setOneWay(link roam.LinkID, d sim.Direction, halved bool) {
+	at := h.at(link)
+	if at == nil || at.halved == halved {
+		return
+	}
+	h.net.Note(h.name, "link %d halved=%t, unseen", link, halved)
+	if at.halved = halved; halved {
+		at.wire.Cut(d)
+		return
+	}
+	at.wire.Mend(d)
+	h.advertise(at)
+}
 
 // setCarrier cuts or mends a link without notifying the host; a mended network resumes its
 // Router Advertisements.
