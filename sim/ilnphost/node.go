@@ -276,27 +276,6 @@ func (h *Node) Cut(link roam.LinkID) { h.setCarrier(link, false) }
 // Mend ends a Cut.
 func (h *Node) Mend(link roam.LinkID) { h.setCarrier(link, true) }
 
-// CutOneWay drops all packets of one direction of a link, Forward being the way out, without
-// notifying the host. MendOneWay undoes it.
-func (h *Node) CutOneWay(link roam.LinkID, d sim.Direction) { h.setOneWay(link, d, true) }
-
-// MendOneWay ends a CutOneWay.
-func (h *Node) MendOneWay(link roam.LinkID) { h.setOneWay(link, sim.Both, false) }
-
-func (h *Node) setOneWay(link roam.LinkID, d sim.Direction, halved bool) {
-	at := h.at(link)
-	if at == nil || at.halved == halved {
-		return
-	}
-	h.net.Note(h.name, "link %d halved=%t, unseen", link, halved)
-	if at.halved = halved; halved {
-		at.wire.Cut(d)
-		return
-	}
-	at.wire.Mend(d)
-	h.advertise(at)
-}
-
 // setCarrier cuts or mends a link without notifying the host; a mended network resumes its
 // Router Advertisements.
 func (h *Node) setCarrier(link roam.LinkID, carrier bool) {
