@@ -110,7 +110,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		s.noteRTT(now.Sub(pr.sent), pr.path.Local)
 		c.noteLength(now, s, pr)
 	}
-	if !c.trainAnswered(now, s, pr) {
+	if !c.trainAnswered(now, s, pr, p) {
 		c.checkReply(now, s, pr)
 		c.takeReport(now, s, pr, p)
 	}

@@ -71,7 +71,7 @@ func (c *steering) measureRate(now time.Time, s *session, p Path) {
 
 // trainAnswered takes the answer to a probe, and reports whether it is one of a train. Of these
 // the first one alone shows how long the path is.
-func (c *steering) trainAnswered(now time.Time, s *session, pr probe) bool {
+func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire.Packet) bool {
 	switch {
 	case pr.train == nil:
 		c.measureRate(now, s, pr.path)
@@ -79,13 +79,29 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe) bool {
 	case !pr.behind:
 		c.noteLength(now, s, pr)
 	}
-	if rate, ok := pr.train.HandleAnswer(now, pr.behind, trainBytes); ok {
+	if rate, ok := pr.train.HandleAnswer(arrivalOf(now, p), pr.behind, trainBytes); ok {
 		delete(s.trains, pr.path)
 		c.rates.put(pr.path, c.rates[pr.path].With(now, rate))
 		c.upsert(now, s, s.entry.Paths)
 		c.measureRate(now, s, pr.path)
 	}
 	return true
+}
+
+// arrivalOf returns when a probe arrived, given its answer.
+func arrivalOf(now time.Time, p ilnpwire.Packet) multipath.Arrival {
+	a := multipath.Arrival{Came: now}
+	if p.Type != ilnpwire.TypeEchoReply {
+		return a
+	}
+	m, err := ilnpwire.ParseEcho(p.Payload)
+	if err != nil {
+		return a
+	}
+	if r, err := ilnpwire.ParseReport(m.Data); err == nil {
+		a.Timed, a.Clock = true, r.Clock
+	}
+	return a
 }
 
 // put keeps the rate of a path.
@@ -96,7 +112,7 @@ func (rs rates) put(p Path, r multipath.Rate) {
 	rs[p] = r
 }
 
-// mayTrain reports whether the rates of a session's paths are measured.
+// mayTrain reports whether the rate of a session's path is measured: in UDP no train is sent.
 func (c *steering) mayTrain(s *session, p Path) bool {
 	used := len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, p)
 	return c.cfg.Trains && used && s.echoes && s.state == Established && !s.encaps(p)
@@ -109,7 +125,10 @@ func (c *steering) ratesOf(now time.Time, s *session, paths []Path) map[Path]mul
 	}
 	rates := make(map[Path]multipath.Measured, len(paths))
 	for _, p := range paths {
-		if !s.encaps(p) {
+		switch v := s.passages[p]; {
+		case v.isFresh():
+			rates[p] = multipath.Measured{Wants: true}
+		case !v.encap:
 			rates[p] = c.rates[p].Measured(now)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 )
 
 // answerTrains answers probes as links of those rates do, in bytes a second: one that waits for
-// what was sent before it is as much later. Round trips are 20 ms.
-func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration) (trains map[roam.L64]int) {
+// what was sent before it is as much later. Round trips are 20 ms. timed: answers say when the probe
+// came, and first ones wait for 15 ms on the way back.
+func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration, timed bool) (trains map[roam.L64]int) {
 	b.t.Helper()
 	type due struct {
-		at time.Time
-		p  ilnpwire.Packet
+		at, came time.Time
+		p        ilnpwire.Packet
 	}
 	var all []due
 	trains = make(map[roam.L64]int)
@@ -26,12 +27,16 @@ func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration) (trains ma
 			if len(s.Behind) > 0 {
 				trains[first.Src.L64]++
 			}
-			for _, raw := range append([][]byte{s.Packet}, s.Behind...) {
+			for i, raw := range append([][]byte{s.Packet}, s.Behind...) {
 				p, from := b.parse(Transmit{Link: s.Link, Packet: raw}), first.Src.L64
 				takes := time.Duration(len(raw)) * time.Second / time.Duration(rates[from])
 				free[from] = later(free[from], b.now).Add(takes)
+				back := 20 * ms
+				if timed && i == 0 {
+					back += 15 * ms
+				}
 				if p.Type == ilnpwire.TypeEchoRequest {
-					all = append(all, due{free[from].Add(20 * ms), p})
+					all = append(all, due{free[from].Add(back), free[from], p})
 				}
 			}
 		}
@@ -39,7 +44,7 @@ func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration) (trains ma
 		for i := 0; i < len(all); i++ {
 			if d := all[i]; !d.at.After(b.now) {
 				all = slices.Delete(all, i, i+1)
-				b.reply(d.p, peerNonce)
+				b.answerAt(d.p, d.came, timed)
 				i = -1
 			}
 		}
@@ -47,18 +52,40 @@ func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration) (trains ma
 	return trains
 }
 
+// answerAt answers a probe that came at a time; timed: its report says when.
+func (b *bench) answerAt(p ilnpwire.Packet, came time.Time, timed bool) {
+	b.t.Helper()
+	e, err := ilnpwire.ParseEcho(p.Payload)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if !timed || len(e.Data) != ilnpwire.ReportLen {
+		b.reply(p, peerNonce)
+		return
+	}
+	clock := uint32(came.UnixMicro())
+	b.report(p, peerNonce, ilnpwire.Report{Clock: clock}.AppendReply(nil, [16]byte(e.Data)))
+}
+
 // A second path is measured when it comes into use, and TCP takes it once its rate is known, with
-// a share that follows. The next session knows.
+// a share that follows. The next session knows. Answers that wait on their way back, as behind a
+// train of the peer, change nothing if they say when the probe came.
 func TestPathsAreMeasured(t *testing.T) {
+	t.Run("by answers", func(t *testing.T) { testPathsAreMeasured(t, false) })
+	t.Run("by the peer's clock", func(t *testing.T) { testPathsAreMeasured(t, true) })
+}
+
+func testPathsAreMeasured(t *testing.T, timed bool) {
 	b := newBench(t, inMode(Duality), func(c *Config) { c.Trains = true })
 	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
+	b.sessionOf(theKey).asks = false // that the peer runs Roam is not known yet
 	b.prefix(2, netB, roam.Infinite)
 	b.acknowledgeLast()
 	if got := b.long(); !slices.Equal(got, []roam.L64{netB}) {
 		t.Fatalf("before the new path is measured TCP does not take %v", got)
 	}
-	trains := b.answerTrains(map[roam.L64]int{netA: 12_500_000, netB: 2_500_000}, 300*ms)
+	trains := b.answerTrains(map[roam.L64]int{netA: 12_500_000, netB: 2_500_000}, 300*ms, timed)
 	if trains[netA] != 3 || trains[netB] != 3 {
 		t.Errorf("%v trains left, want three on each path", trains)
 	}
@@ -100,5 +127,45 @@ func TestTrainsInVain(t *testing.T) {
 	}
 	if e := b.entries[theKey]; len(e.Costs)+len(e.Long) > 0 || trains == 0 || trains > 8 {
 		t.Errorf("after %d trains without an answer paths cost %v, TCP does not take %v", trains, e.Costs, e.Long)
+	}
+}
+
+// TCP waits for the rate of a path on which only messages in UDP seem to pass, as that may be due to
+// one lost packet. The other form is tried at once, and once more. Then nothing is waited for.
+func TestEncapsulatedPathIsTriedAgain(t *testing.T) {
+	for _, passes := range []bool{false, true} {
+		b := newBench(t, withUDP, inMode(Duality), func(c *Config) { c.Trains = true })
+		b.prefix(1, netA, roam.Infinite)
+		b.open(netP)
+		b.prefix(2, netB, roam.Infinite)
+		b.acknowledgeLast()
+		s := b.sessionOf(theKey)
+		p := s.entry.Paths[slices.IndexFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == netB })]
+		b.forget()
+		s.trains = nil
+		s.multipath.HandleAnswer(b.now, p, b.now.Add(-20*ms))
+		b.noteForm(b.now, s, p, true)
+		if b.drain(); !slices.Contains(b.entries[theKey].Long, p) {
+			t.Fatal("TCP takes the path")
+		}
+		probes := b.probesSent()
+		again := slices.IndexFunc(probes, func(q ilnpwire.Packet) bool { return q.Src.L64 == netB })
+		if again < 0 {
+			t.Fatal("the form of the RFCs is not tried again")
+		}
+		if passes {
+			b.reply(probes[again], peerNonce)
+			b.answerTrains(map[roam.L64]int{netA: 12_500_000, netB: 2_500_000}, 300*ms, false)
+			if e := b.entries[theKey]; len(e.Long) > 0 || e.Costs[p] != 5 {
+				t.Errorf("the form of the RFCs passes: TCP does not take %v, costs %v", e.Long, e.Costs)
+			}
+			continue
+		}
+		b.now = b.now.Add(encapFirst)
+		s.lastTx = b.now
+		b.tryOption(b.now, s)
+		if b.drain(); len(b.entries[theKey].Long) > 0 || !b.entries[theKey].Encap {
+			t.Errorf("only UDP passes: TCP does not take %v, encapsulated %t", b.entries[theKey].Long, b.entries[theKey].Encap)
+		}
 	}
 }

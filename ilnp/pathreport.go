@@ -45,8 +45,11 @@ type estimate struct {
 
 // asksReport reports whether probes of a session ask for reports: of other stacks, and of Roam
 // before there were reports, a few answers show that they come back as they went.
-func (s *session) asksReport() bool {
-	return s.state == Established && s.runsRoam() && s.reports.unfilled < reportsUnfilled
+func (s *session) asksReport() bool { return s.mayReport() && s.runsRoam() }
+
+// mayReport reports whether the correspondent may give reports, for all that is known of it.
+func (s *session) mayReport() bool {
+	return s.state == Established && s.reports.unfilled < reportsUnfilled
 }
 
 // isSeveral reports whether a session uses several paths, would if it did not avoid one, did until a
@@ -74,8 +77,8 @@ func (c *steering) wishCounts(now time.Time, s *session, wished bool) {
 // locators that are not validated probes stay short.
 func (c *node) askReport(pr *probe) {
 	s, ok := pr.from.(*session)
-	if !ok || !pr.lone || !s.asksReport() {
-		return
+	if !ok || !pr.lone || !s.asksReport() && (pr.train == nil || !s.mayReport()) {
+		return // a train asks early, as the report has the time of arrival
 	}
 	if r := s.remotes.find(pr.path.Remote); r == nil || !r.validated {
 		return

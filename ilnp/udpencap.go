@@ -44,6 +44,10 @@ type passage struct {
 
 func (s *session) encaps(p Path) bool { return s.passages[p].encap }
 
+// isFresh reports whether a path is encapsulated by one lost packet, for all that is known: the
+// other form has not been tried again for long.
+func (v passage) isFresh() bool { return v.encap && v.every == 2*encapFirst }
+
 // anyEncap reports whether data has to do without the option: the programs
 // know one rule for all paths of a session.
 func (s *session) anyEncap(paths []Path) bool { return slices.ContainsFunc(paths, s.encaps) }
@@ -75,6 +79,9 @@ func (c *steering) noteForm(now time.Time, s *session, p Path, encap bool) {
 	c.notify(Event{Time: now, Kind: EncapsulationChanged, Key: s.key, Path: p, Reason: reason})
 	if s.state == Established && s.entry.Seq != 0 {
 		c.upsert(now, s, s.entry.Paths)
+		if v.encap && c.cfg.Trains && len(s.entry.Paths) > 1 {
+			c.sendProbe(now, c.ask(now, s), probe{path: p, moot: true, lone: true}) // TCP waits for the rate
+		}
 	}
 }
 
@@ -121,8 +128,9 @@ func (s *session) encapsHereabouts(p Path) bool {
 }
 
 // tryOption probes encapsulated paths in use, ever more rarely, in the form of the RFCs:
-// the network may have changed, or it was but a packet lost.
-func (c *sender) tryOption(now time.Time, s *session) {
+// the network may have changed, or it was but a packet lost. TCP waits no longer for the rate of
+// such a path.
+func (c *steering) tryOption(now time.Time, s *session) {
 	for _, p := range s.entry.Paths {
 		v := s.passages[p]
 		if s.state != Established || !v.encap || v.again.After(now) || now.Sub(s.lastTx) > v.every {
@@ -132,6 +140,7 @@ func (c *sender) tryOption(now time.Time, s *session) {
 		s.passages[p] = v
 		c.probes.forget(&s.sent, now.Add(-tokenLife))
 		c.sendProbe(now, c.ask(now, s), probe{path: p})
+		c.upsert(now, s, s.entry.Paths)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Paths of different rates get different shares from the first packet on, if the rates are
 // known by then. A train measures one: packets sent at once wait before the narrowest
 // link of the path, and leave it one after the other. Two small probes, one before them and
-// one behind, are as far apart when they are answered as the packets took to leave.
+// one behind, arrive as far apart as the packets took to leave.
 const (
 	RateLasts  = 10 * time.Minute       // how long a rate counts
 	rateTrains = 8                      // trains that measure a rate, at most,
@@ -22,23 +22,42 @@ const (
 )
 
 // Train is the measurement of one path's rate.
-type Train struct {
-	first, last time.Time // when the probe before the packets was answered, and the one behind
+type Train struct{ first, last Arrival }
+
+// Arrival is when one of the two probes arrived. By the clock of the other end it is free of what
+// the answer meets on its way back, as that may wait behind a train of the other end's own.
+type Arrival struct {
+	Came  time.Time // when the answer came
+	Timed bool      // the other end says when the probe came:
+	Clock uint32    // on its clock, in microseconds, which wraps
 }
 
-// HandleAnswer takes when one of the two probes was answered. It returns how long
-// bytes between them took, once both were; false: not yet, or the answers came in another
-// order.
-func (t *Train) HandleAnswer(at time.Time, last bool, bytes int) (rate float64, ok bool) {
-	if last {
-		t.last = at
-	} else {
-		t.first = at
+// since returns how much later a probe arrived than an earlier one; false: in another order.
+func (a Arrival) since(b Arrival) (time.Duration, bool) {
+	d := a.Came.Sub(b.Came)
+	if a.Timed && b.Timed {
+		d = time.Duration(int32(a.Clock-b.Clock)) * time.Microsecond
 	}
-	if t.first.IsZero() || t.last.IsZero() || t.last.Before(t.first) {
+	return d, d >= 0
+}
+
+// HandleAnswer takes the answer to one of the two probes. It returns the rate of the
+// bytes between them, once both are answered; false: not yet, or they arrived in another
+// order.
+func (t *Train) HandleAnswer(a Arrival, last bool, bytes int) (rate float64, ok bool) {
+	if last {
+		t.last = a
+	} else {
+		t.first = a
+	}
+	if t.first.Came.IsZero() || t.last.Came.IsZero() {
 		return 0, false
 	}
-	return float64(bytes) / max(t.last.Sub(t.first), trainLeast).Seconds(), true
+	took, ok := t.last.since(t.first)
+	if !ok {
+		return 0, false
+	}
+	return float64(bytes) / max(took, trainLeast).Seconds(), true
 }
 
 // Rate is what is known of the rate of a path. Other packets and a busy host slow a train down,

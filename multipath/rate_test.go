@@ -8,25 +8,45 @@ import (
 	"time"
 )
 
-// A train's rate is that of the bytes between its two probes.
+// A train's rate is that of the bytes between its two probes, by the clock of the other end if
+// both answers have it: they may come late, and in another order.
 func TestTrain(t *testing.T) {
-	var tr Train
-	at := time.Unix(1000, 0)
-	if _, ok := tr.HandleAnswer(at, false, 10_000); ok {
-		t.Error("one answer gives a rate")
+	at := func(came int) Arrival {
+		return Arrival{Came: time.Unix(1000, 0).Add(time.Duration(came) * time.Millisecond)}
 	}
-	if rate, ok := tr.HandleAnswer(at.Add(4*time.Millisecond), true, 10_000); !ok || rate != 2_500_000 {
-		t.Errorf("10 kB in 4 ms: %v bytes a second, %t", rate, ok)
+	timed := func(came int, clock uint32) Arrival {
+		a := at(came)
+		a.Timed, a.Clock = true, clock
+		return a
 	}
-	tr = Train{}
-	tr.HandleAnswer(at, true, 10_000)
-	if _, ok := tr.HandleAnswer(at.Add(time.Millisecond), false, 10_000); ok {
-		t.Error("answers in the other order give a rate")
-	}
-	tr = Train{}
-	tr.HandleAnswer(at, false, 10_000)
-	if rate, _ := tr.HandleAnswer(at, true, 10_000); rate != 10_000/trainLeast.Seconds() {
-		t.Errorf("answers at one time give %v bytes a second", rate)
+	most := 10_000 / trainLeast.Seconds()
+	for _, c := range []struct {
+		first, last Arrival
+		want        float64 // 0: none
+	}{
+		{at(0), at(4), 2_500_000},
+		{at(1), at(0), 0},
+		{at(0), at(0), most},
+		{timed(0, 50), timed(0, 4050), 2_500_000},
+		{timed(9, 50), timed(1, 4050), 2_500_000},
+		{timed(0, 1<<32-2000), timed(1, 2000), 2_500_000},
+		{timed(0, 4050), timed(1, 50), 0},
+		{timed(0, 50), at(4), 2_500_000},
+		{at(0), timed(4, 50), 2_500_000},
+	} {
+		for _, lastFirst := range []bool{false, true} {
+			var tr Train
+			early, late := c.first, c.last
+			if lastFirst {
+				early, late = late, early
+			}
+			if _, ok := tr.HandleAnswer(early, lastFirst, 10_000); ok {
+				t.Errorf("%v and %v: one answer gives a rate", c.first, c.last)
+			}
+			if rate, ok := tr.HandleAnswer(late, !lastFirst, 10_000); ok != (c.want > 0) || rate != c.want {
+				t.Errorf("10 kB between %v and %v: %v bytes a second, %t, want %v", c.first, c.last, rate, ok, c.want)
+			}
+		}
 	}
 }
 

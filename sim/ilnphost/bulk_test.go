@@ -33,7 +33,7 @@ func bulkWorld(t *testing.T, trains bool, wires ...wire) *world {
 	for i, x := range wires {
 		link := roam.LinkID(i + 1)
 		w.mobile.Up(link, []roam.L64{netA, netB, netC}[i], Access{Delay: x.rtt / 2}, roam.Infinite)
-		w.mobile.SetRate(link, x.mbps*125000)
+		w.mobile.SetRates(link, x.mbps*125000)
 		w.mobile.SetQueue(link, 1000*1500)
 	}
 	w.mobile.Know(w.server, netS)
@@ -128,7 +128,7 @@ func TestRateFalls(t *testing.T) {
 	w := bulkWorld(t, true, wire{50, 20 * time.Millisecond}, wire{10, 20 * time.Millisecond})
 	b := w.mobile.Bulk(w.server)
 	w.Run(4 * time.Second)
-	w.mobile.SetRate(1, 10*125000)
+	w.mobile.SetRates(1, 10*125000)
 	w.Run(2 * time.Second)
 	if got := w.goodput(b, 8*time.Second); got < 0.9*9.3 {
 		t.Errorf("over two paths of 10 Mb/s, of which one took 50 before, a connection gets %.1f Mb/s", got)

@@ -69,9 +69,12 @@ func (t *talk) lostBy(h, o *soaker) bool {
 	return e != nil && (e.Dead || e.State != ilnp.Established) || e == nil && h == t.from
 }
 
-// canBeReached reports whether the host has a working network that is enabled.
+// canBeReached reports whether the host has a working network that is enabled. One that passes
+// packets one way only is none.
 func (h *soaker) canBeReached() bool {
-	return slices.ContainsFunc(h.attachments, func(at *attachment) bool { return at.carrier && at.told && !h.off[at.link] })
+	return slices.ContainsFunc(h.attachments, func(at *attachment) bool {
+		return at.carrier && !at.halved && at.told && !h.off[at.link]
+	})
 }
 
 // towards returns the entry of the session with another host. If that is in a network that no
@@ -93,6 +96,9 @@ func (h *soaker) stateTowards(o *soaker) string {
 		text += fmt.Sprintf(" %d:%v", at.link, at.l64)
 		if !at.carrier {
 			text += " cut"
+		}
+		if at.halved {
+			text += " halved"
 		}
 		if h.off[at.link] {
 			text += " disabled"

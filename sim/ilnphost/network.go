@@ -214,8 +214,8 @@ func (n *Network) route(at *attachment, on bool) {
 // set replaces the properties of an access link.
 func (at *attachment) set(a Access) {
 	at.access = a
-	at.wire.Set(sim.Both, a.params())
-	out := a.params()
-	out.Rate, out.Queue = at.rate, at.queue
+	out, in := a.params(), a.params()
+	out.Rate, out.Queue, in.Rate, in.Queue = at.rate, at.queue, at.rateIn, at.queue
 	at.wire.Set(sim.Forward, out)
+	at.wire.Set(sim.Backward, in)
 }

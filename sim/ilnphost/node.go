@@ -27,6 +27,7 @@ type attachment struct {
 	l64     roam.L64
 	access  Access
 	carrier bool              // packets pass; the host may not know if they do not
+	halved  bool              // one direction passes nothing
 	tracked map[*TCP]bool     // by a firewall there
 	opened  map[roam.ILV]bool // destinations of control in UDP that a firewall has let out
 	told    bool              // the prefix was advertised to the host
@@ -35,6 +36,7 @@ type attachment struct {
 	until   time.Time // end of the lifetime that was advertised last; zero: never
 	order   int       // the newest attachment has the highest
 	rate    int       // bytes a second that the host can send there; 0: unlimited
+	rateIn  int       // that it can receive there
 	queue   int       // bytes that wait for that; 0: unlimited
 }
 

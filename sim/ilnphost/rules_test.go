@@ -6,28 +6,13 @@ import (
 	"time"
 
 	"roam"
-	"roam/flowrule"
 	"roam/ilnp"
 	"roam/multipath"
 	"roam/sim"
-	"roam/wire/xlate/decide"
 )
 
 // ruledPort is the port of the flow that has a rule.
 const ruledPort = 5001
-
-// setRule gives a host the rule that flows to a port of its peers leave from the first of some
-// locators that works, or takes its rules away.
-func (h *Node) setRule(number uint32, port uint16, from ...roam.L64) {
-	h.plane.state.Rules = nil
-	var set flowrule.Set
-	if len(from) > 0 {
-		h.plane.state.Rules = []decide.Rule{{Port: port, From: from}}
-		set = flowrule.Set{{Policy: flowrule.Failover}}
-	}
-	h.core.SetRules(h.net.Now(), number, set)
-	h.net.Settle(h)
-}
 
 // answered is a pair of hosts, a flow with a rule and one without, both with answers.
 type answered struct {

@@ -38,6 +38,7 @@ type SoakConfig struct {
 type SoakHour struct {
 	Hour                  int
 	Moves, Outages, Both  int // handoffs, outages, moves of both ends at once
+	OneWay                int // links that died one way
 	Restarts, Reboots     int
 	Talks, Sessions       int // at its end: open talks, sessions of all hosts
 	Sent, Answered        int // datagrams of the talks that ended or are open
@@ -50,9 +51,9 @@ type SoakHour struct {
 
 // String returns the hour as one line.
 func (h SoakHour) String() string {
-	return fmt.Sprintf("hour %2d: %5d moves %4d outages %4d both-move %3d restarts %3d reboots | %4d talks %5d sessions"+
+	return fmt.Sprintf("hour %2d: %5d moves %4d outages %4d both-move %3d one-way %4d restarts %3d reboots | %4d talks %5d sessions"+
 		" %8d sent %8d answered | LU %7d failed %5d dead %6d plain %4d replaced %4d idle %5d | worst repair %5.1f s, %d faults",
-		h.Hour, h.Moves, h.Outages, h.Both, h.Restarts, h.Reboots, h.Talks, h.Sessions, h.Sent, h.Answered,
+		h.Hour, h.Moves, h.Outages, h.Both, h.OneWay, h.Restarts, h.Reboots, h.Talks, h.Sessions, h.Sent, h.Answered,
 		h.Updates, h.Failed, h.Dead, h.Plain, h.Replaced, h.Idle, h.Worst.Seconds(), h.Faults)
 }
 
@@ -68,6 +69,7 @@ type Soak struct {
 	talks  []*talk
 	hour   SoakHour
 	faults []string
+	rules  uint32
 	ended  bool // no more trouble or new talks
 }
 
@@ -103,6 +105,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 		h.Node = k.AddNode(fmt.Sprintf("h%d", i), ilnp.Config{
 			NIDs: []roam.NID{nid}, Mode: ilnp.Mode(k.Rand().IntN(3)), Accept: ilnp.Accept(k.Rand().IntN(2)),
 			NonceLength: uint8(4 + 8*k.Rand().IntN(2)), DraftLU: k.Rand().IntN(4) == 0,
+			Trains: i%3 > 0, ProbeID: uint16(i),
 			Preinstall: i % 2 * contactsOf / 2, // half of the hosts, for half of their contacts
 		})
 		k.hosts, k.byNode[h.Node] = append(k.hosts, h), h
@@ -189,6 +192,7 @@ func (k *Soak) converse(h *soaker) {
 	interval := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}[k.Rand().IntN(4)]
 	t := &talk{from: h, to: o, begun: k.Now(), patience: max(settledWith, patient*interval)}
 	t.flow = &Flow{From: h.Node, To: o.Node, Echo: k.Rand().IntN(10) > 0, Opening: k.Rand().IntN(2) == 0, Brief: true}
+	t.flow.Port = uint16(soakPort + k.Rand().IntN(2))
 	k.talks = append(k.talks, t)
 	h.run(t.flow, interval)
 	k.After(time.Minute+k.wait(soakTalkSpan), func() {

@@ -7,6 +7,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/sim"
 )
 
 // Mean intervals between events at one host of a soak.
@@ -15,6 +16,9 @@ const (
 	soakTalkEach    = 40 * time.Minute
 	soakTalkSpan    = 20 * time.Minute
 )
+
+// soakPort is the port of the talks that rules are for.
+const soakPort = 5000
 
 // anchorLink is the permanent link of a server.
 const anchorLink roam.LinkID = 1
@@ -92,15 +96,21 @@ func (k *Soak) trouble(h *soaker) {
 	case r < 50:
 		k.hour.Outages++
 		k.moveHard(h, k.between(5*time.Second, 5*time.Minute))
-	case r < 65:
+	case r < 58:
 		k.cut(h)
+	case r < 65:
+		k.cutOneWay(h)
 	case r < 75:
 		k.bothMove(h)
 	case r < 85:
 		k.gainOrLose(h)
 	case r < 90:
 		k.disable(h)
+	case r < 92:
+		k.changeRates(h)
 	case r < 94:
+		k.changeRules(h)
+	case r < 96:
 		h.SetMode(ilnp.Mode(k.Rand().IntN(3)))
 		k.touch(h)
 	case r < 98:
@@ -169,6 +179,45 @@ func (k *Soak) cut(h *soaker) {
 	}
 }
 
+// cutOneWay cuts one direction of a link, without notifying the host, mostly for longer than what
+// talks may take to leave it. In half of the cases another link takes over.
+func (k *Soak) cutOneWay(h *soaker) {
+	k.hour.OneWay++
+	if len(h.attachments) < 2 && k.Rand().IntN(2) == 0 {
+		k.connect(h)
+	}
+	if len(h.attachments) == 0 {
+		return
+	}
+	at := h.attachments[k.Rand().IntN(len(h.attachments))]
+	h.CutOneWay(at.link, []sim.Direction{sim.Forward, sim.Backward}[k.Rand().IntN(2)])
+	k.touch(h)
+	k.later(k.between(500*time.Millisecond, 15*time.Minute), func() {
+		if h.at(at.link) == at {
+			h.MendOneWay(at.link)
+			k.touch(h)
+		}
+	})
+}
+
+// changeRates changes how much the links of a host pass.
+func (k *Soak) changeRates(h *soaker) {
+	for _, at := range h.attachments {
+		h.SetRates(at.link, []int{0, 20_000, 100_000, 1_000_000}[k.Rand().IntN(4)])
+	}
+}
+
+// changeRules gives a host a rule for half of its talks, or takes its rules away.
+func (k *Soak) changeRules(h *soaker) {
+	var from []roam.L64
+	for _, at := range h.attachments {
+		from = append(from, at.l64)
+	}
+	k.Rand().Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
+	k.rules++
+	h.setRule(k.rules, soakPort, from[:k.Rand().IntN(len(from)+1)]...)
+}
+
 // gainOrLose adds a link, or removes one of several.
 func (k *Soak) gainOrLose(h *soaker) {
 	if n := len(h.attachments); n >= 2 {
@@ -226,6 +275,7 @@ func (k *Soak) calm() {
 		}
 		for _, at := range slices.Clone(h.attachments) {
 			h.Mend(at.link)
+			h.MendOneWay(at.link)
 			h.Up(at.link, at.l64, Access{Delay: 5 * time.Millisecond}, roam.Infinite)
 		}
 		if len(h.attachments) == 0 {
