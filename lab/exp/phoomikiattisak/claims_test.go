@@ -147,6 +147,11 @@ func (b *book) gaps() {
 		b.one("a gap when the link goes", "soft-gap-"+s, "", soft, s, func(x *script) {
 			x.hole = [2]time.Duration{leaves + 100*ms, leaves + 100*ms + x.hold + 16*ms}
 		})
+		for name, at := range map[string]time.Duration{"before the link goes": moves + 1300*ms, "long after": leaves + 1500*ms} {
+			for k, red := range map[string]string{soft: "soft-gap-" + s, hard: "hard-rtt"} {
+				b.one("a gap "+name, red, "", k, s, func(x *script) { x.hole = [2]time.Duration{at, at + x.hold + 16*ms} })
+			}
+		}
 		b.one("a daemon that takes its time", "cut-rtt", "", cut, s, func(x *script) { x.says, x.hold = 16*ms, x.hold+16*ms })
 		b.one("a gap", "hard-rtt", "", hard, s, func(x *script) { x.hold += 16 * ms })
 		b.one("a gap", "cut-rtt", "", cut, s, func(x *script) { x.hold += 16 * ms })
@@ -155,7 +160,7 @@ func (b *book) gaps() {
 				x.rto = float64((x.rtt(paths[s][1])*15/10)/ms) - 16
 				if x.rto <= 0 {
 					x.rto = 0.1
-					x.hold += 6 * ms
+					x.hold += map[string]time.Duration{hard: 5 * ms, cut: 6 * ms}[k]
 				}
 			})
 			b.one("no time-out known", "", k+"-rto", k, s, func(x *script) { x.rto = 0 })

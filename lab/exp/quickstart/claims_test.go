@@ -23,6 +23,7 @@ type records struct {
 	out, in  func(*exptest.Datagram) // of the UDP probe with Roam
 	up, down func(time.Duration) bool
 	says     time.Duration         // from the advertisement to the locator, as the daemon says
+	wait     map[int]time.Duration // more from a step to the advertisement, by number of the handoff
 	slow     map[int]time.Duration // more from the advertisement to data, by number of the handoff
 	bytes    map[string]uint64     // additional bytes by link, in the samples of the phase of three links
 	routes   string                // afterwards
@@ -54,7 +55,7 @@ func healthy(t testing.TB, set ...string) *records {
 	pl := plan(p, false)
 	return &records{
 		t: t, p: p, length: pl.Length, says: 90 * time.Millisecond,
-		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
+		wait: map[int]time.Duration{}, slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
 		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{},
 		drops: map[string]uint64{"cut": 12, "queue": 0}, acks: map[string]int{"cn1": 12, "cn2": 1},
 	}
@@ -99,7 +100,7 @@ func (x *records) pass(control bool) *trace {
 			continue
 		}
 		n++
-		came := advert(s.At)
+		came := advert(tr.Steps[len(tr.Steps)-1].At.Sub(exptest.Origin)) + x.wait[n]
 		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(came), Link: s.Link})
 		tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(came + 90*time.Millisecond + x.slow[n]), Link: s.Link})
 		usable := came + x.says
@@ -406,6 +407,15 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x = healthy(t)
 	x.control = func(tr *trace) { tr.Steps = nil }
 	grey("control keeps its network", x, "control")
+	for n := range 4 {
+		lead := healthy(t).p.Seconds("overlap_s") - 200*time.Millisecond
+		x = healthy(t)
+		x.wait[n+1] = lead - 249*time.Millisecond
+		grey(fmt.Sprint("advertised as the old network goes: ", n+1), x, "soft-loss", "soft-tcp-gap")
+		x = healthy(t)
+		x.wait[n+1] = lead - 251*time.Millisecond
+		grey(fmt.Sprint("advertised just in time: ", n+1), x)
+	}
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
 	grey("the lab is late", x, "on-time", "shares")
