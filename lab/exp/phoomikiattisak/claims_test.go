@@ -410,6 +410,7 @@ func (b *book) beyondFaults() {
 	}
 	with("a checksum is wrong", "A26-checksums", "", func(x *extras) { x.Sums = sums(1000, 2, flip(500)) })
 	with("an update's checksum is wrong", "A26b-checksums", "", func(x *extras) { x.Sums = sums(1000, 2, flip(1001)) })
+	with("few checksums of updates", "", "A26b-checksums", func(x *extras) { x.Sums = sums(1000, 1, nil) })
 	with("few checksums", "", "A26-checksums", func(x *extras) { x.Sums = sums(999, 2, nil) })
 	b.put("nothing beyond the paper", "", "A26-checksums A26b-checksums A29-limited A29-deep A29-lasting F30-stays "+
 		"F30-data F30-loss F31-signals F31-gain", nil, b.udps, nil)
