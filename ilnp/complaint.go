@@ -13,12 +13,21 @@ import (
 // correspondent has, along that path alone.
 
 // endSplit has the correspondent send where our own data leave, as nothing comes at the
-// locators that were kept for its direction alone.
+// locators that were kept for its direction alone: paths of which our direction had died before are dead
+// in both now.
 func (c *liveness) endSplit(now time.Time, s *session) {
-	if len(s.check.heardAt) > 0 {
-		s.check.heardAt = nil
-		c.refresh(now, s)
+	at := s.check.heardAt
+	if len(at) == 0 {
+		return
 	}
+	s.check.heardAt = nil
+	for _, h := range slices.Clone(s.check.paths) {
+		if !at[h.Local.L64].IsZero() && !h.avoided.IsZero() {
+			c.leave(now, s, h)
+		}
+	}
+	c.refresh(now, s)
+	c.complainAlong(now, s, func(Path) bool { return true }) // if the set is still the same
 }
 
 // complain sends the set that the correspondent knows along a path from which nothing comes
@@ -62,13 +71,19 @@ func (c *liveness) complainOfSilence(now time.Time, s *session) {
 	if k.mutes > 1 {
 		c.suspectLoss(now, s)
 	}
+	if n := k.mutes; n >= 2 && n&(n-1) == 0 {
+		c.complainAlong(now, s, func(p Path) bool { return now.Sub(k.of(p).Heard()) <= checkTraffic })
+	}
+}
+
+// complainAlong complains along one of the paths in use that is fit for it.
+func (c *liveness) complainAlong(now time.Time, s *session, fit func(Path) bool) {
 	c.noteOnlyLocator(s)
-	if n := k.mutes; n < 2 || n&(n-1) != 0 || s.update.state != acknowledged {
+	if s.update.state != acknowledged {
 		return
 	}
 	for _, p := range s.entry.Paths {
-		r, answers := s.remotes.find(p.Remote), now.Sub(s.check.of(p).Heard()) <= checkTraffic
-		if r != nil && r.validated && answers && s.update.lists(p.Local.L64) {
+		if r := s.remotes.find(p.Remote); r != nil && r.validated && s.update.lists(p.Local.L64) && fit(p) {
 			c.repeatAlong(now, s, p)
 			return
 		}
@@ -187,6 +202,10 @@ func (c *liveness) complaint(now time.Time, s *session, by Path, ack func(Path))
 	}
 	c.stepCheck(now, s)
 }
+
+// isSplit reports whether data leave by an only path while the correspondent's come by another one, of
+// which our direction has died.
+func (s *session) isSplit() bool { return len(s.check.heardAt) > 0 && s.isAvoiding() }
 
 // isHeardAt reports whether the correspondent is heard at a locator of ours that our own
 // packets do not leave from, as they do not get through.

@@ -165,6 +165,7 @@ func (c *liveness) validateOthers(now time.Time, s *session) {
 // first, and all that is known later.
 func (c *liveness) noticeSilence(now time.Time, s *session) {
 	s.check.silent = now
+	c.endSplit(now, s)
 	if !c.checks(now, s) {
 		if s.check.all = now.Add(silenceAll - c.cfg.Silence); s.check.all.After(now) {
 			c.stepCheck(now, s)
@@ -175,7 +176,6 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 		return
 	}
 	s.lastTx = later(s.lastTx, now)
-	c.endSplit(now, s)
 	c.complainOfSilence(now, s)
 	c.doubt(now, s, s.carriers())
 	if paths := s.carriers(); len(paths) == 1 {
@@ -285,7 +285,7 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 			every = t.Every
 		}
 		spell := t.Every
-		if len(inUse) == 1 && h.IsClean() && k.counts.IsZero() {
+		if len(inUse) == 1 && (h.IsClean() && k.counts.IsZero() || s.isSplit()) {
 			every = max(every, checkAlone) // silence is reported sooner; its spread is to be known
 			spell = every
 		}

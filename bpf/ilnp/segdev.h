@@ -8,6 +8,7 @@
 
 #include "mss.h"
 #include "checksumrule.h"
+#include "path.h"
 
 #define COPY_AFTER 200   /* ms without an answer before the first probe copy, at least */
 #define COPY_UNTIL 30000 /* ms after which the program sends no more probe copies */
@@ -162,7 +163,8 @@ static __always_inline int segment_or_send(struct __sk_buff *skb, const struct s
 	int round = is_segmented(skb);
 	struct host *h = this_host();
 
-	*nids_only = counts_nids_only(p, d);
+	/* Without its nonce the packet is plain IPv6 already, whatever was learned since. */
+	*nids_only = !is_plain_soon(p, d) && counts_nids_only(p, d);
 	if (skb->mark == COPY_MARK) {
 		skb->mark = 0;
 		*nids_only = !*nids_only;

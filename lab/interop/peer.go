@@ -265,6 +265,9 @@ func (p *Peer) handle(q packet) {
 	}
 	if !ok {
 		p.counts.BadChecksum++
+		if q.proto == protoICMP {
+			p.counts.BadICMP++
+		}
 		return
 	}
 	p.count(s, q)

@@ -68,6 +68,7 @@ type Counts struct {
 	Plain         int // without nonce, where one is wanted
 	WrongNonce    int
 	BadChecksum   int
+	BadICMP       int // of those, ICMPv6 messages: a host may probe under both rules
 	Unvalidated   int // from an unknown locator
 	StrangeUpdate int // Locator Updates from one
 	Unacked       int // Locator Updates dropped, see Stack.NeverAcks

@@ -160,3 +160,35 @@ func TestSilentDeathOfAFirstPath(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentDeathOfTheOtherDirection: one direction of a path dies, as where a router takes nothing from a
+// host, and the other one some seconds later, as that router no longer finds the host's hardware
+// address. In soft that is noticed as soon as any death. In duality the other path still brings packets, so
+// that only complaints without an acknowledgement show it.
+func TestSilentDeathOfTheOtherDirection(t *testing.T) {
+	limits := map[ilnp.Mode]time.Duration{ilnp.Soft: 700 * time.Millisecond, ilnp.Duality: 1700 * time.Millisecond}
+	for mode, limit := range limits {
+		for name, way := range map[string]sim.Direction{"up": sim.Forward, "down": sim.Backward} {
+			for _, later := range []time.Duration{time.Second, 5 * time.Second, 20 * time.Second} {
+				var worst time.Duration
+				for seed := range uint64(4) {
+					p := newForked(t, mode, multipath.Normal, seed, near)
+					p.Run(time.Duration(p.Rand().IntN(1000)) * time.Millisecond)
+					p.cut(2, way)
+					p.Run(later)
+					at := p.Elapsed()
+					p.cut(2, sim.Both)
+					p.Run(10 * time.Second)
+					for _, f := range []*Flow{p.up, p.down} {
+						gap, lost := f.gapAfter(at, p.Elapsed())
+						worst = max(worst, gap, lost)
+					}
+				}
+				t.Logf("%v, first %s, the other one %v later: worst %v", mode, name, later, worst)
+				if worst > limit {
+					t.Errorf("%v, first %s, the other one %v later: worst %v, want %v", mode, name, later, worst, limit)
+				}
+			}
+		}
+	}
+}

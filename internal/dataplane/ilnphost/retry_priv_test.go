@@ -119,7 +119,7 @@ func TestRetryIsAnswered(t *testing.T) {
 	r.ingress(refused(t, r.wire), on(loopback))
 	r.wantKinds("refused", Retried)
 	begun := r.entry
-	begun.Preinstalled, begun.Seq = false, begun.Seq+1
+	begun.Preinstalled, begun.RuleSought, begun.Seq = false, true, begun.Seq+1
 	r.upsert(begun) // it has heard of the first packet
 	v, out := r.ingress(answer)
 	if p, err := ilnpwire.ParsePacket(out); v != passOn || err != nil || p.Src != session(theirs) || p.Dst != session(ours) {
@@ -127,6 +127,12 @@ func TestRetryIsAnswered(t *testing.T) {
 	}
 	if p := r.send(ip6.TCP, tcp(flagACK, 0)); p.Nonce.Present() {
 		t.Error("what follows goes with the nonce that was refused")
+	}
+	// The peer has turned to ILNP meanwhile, with checksums over NIDs. A packet without nonce is plain
+	// IPv6 to it.
+	r.setLive(r.entry.Key, func(l *noted) { l.Learned, l.Rule = nonce(theirNonce), uint8(bpfRuleFoundRULE_RFC6741) })
+	if p := r.send(ip6.UDP, udp(9)); p.Nonce.Present() {
+		t.Error("a datagram goes with the nonce that was refused")
 	}
 	elsewhere := fromPeer(else1, ilnp.Nonce{}, ip6.TCP, tcp(flagSYN|flagACK, 0))
 	if v, _ := r.ingress(elsewhere); v != shot {

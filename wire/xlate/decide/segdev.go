@@ -115,7 +115,8 @@ func (t outward) isMoot(p *Session, l *Live) bool {
 
 // segmentOrSend returns the rule for a packet, and whether it is already sent.
 func (t outward) segmentOrSend(p *Session, l *Live, i int) (nidsOnly bool, v Verdict, done bool) {
-	nidsOnly = countsNIDsOnly(p, l)
+	// Without its nonce the packet is plain IPv6 already, whatever was learned since.
+	nidsOnly = !isPlainSoon(p, l) && countsNIDsOnly(p, l)
 	round := t.k.isSegmented()
 	if t.k.Mark == CopyMark {
 		return !nidsOnly, Consumed, !round && t.isMoot(p, l)
