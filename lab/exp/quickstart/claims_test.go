@@ -92,7 +92,11 @@ func (x *records) pass(control bool) *trace {
 		if s.Op == scene.Detach && s.Link == "net3" { // in the middle of the ring
 			over = over.Add(x.lateCut)
 		}
-		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At), Over: over})
+		at := exptest.At(s.At)
+		if k := len(tr.Steps); k > 0 && x.lateCut > 2*time.Second && tr.Steps[k-1].Over.After(at) {
+			at, over = tr.Steps[k-1].Over, tr.Steps[k-1].Over
+		}
+		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: at, Over: over})
 		if n == 1 {
 			tr.Steps[len(tr.Steps)-1].At = exptest.At(s.At + x.behind)
 		}
@@ -416,6 +420,10 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 		x.wait[n+1] = lead - 251*time.Millisecond
 		grey(fmt.Sprint("advertised just in time: ", n+1), x)
 	}
+	x = healthy(t)
+	x.lateCut = 2300 * time.Millisecond
+	cases = append(cases, exptest.Case{Name: "a cut so late that the next step waits", Red: []string{"on-time"},
+		Grey: []string{"shares", "soft-loss", "soft-tcp-gap"}, Judge: x.judge})
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
 	grey("the lab is late", x, "on-time", "shares")

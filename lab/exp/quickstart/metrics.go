@@ -38,6 +38,7 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("cut_late_ms", stats.Millis(t.Late()))
 	r.Set("schedule_late_ms", stats.Millis(t.Behind()))
+	r.Set("step_begun_late_ms", stats.Millis(t.BegunLate()))
 	r.Set("cut_still_came_ms", stats.Millis(t.StillCame()))
 	worst, took := 0.0, 0.0
 	for _, p := range t.plan.shares {
