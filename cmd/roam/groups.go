@@ -25,8 +25,9 @@ var groups = []struct {
 
 // meant are the names that other programs have for a verb: who types one is told of the verb.
 var meant = map[string][]string{
-	"up": {"start"}, "down": {"stop"}, "status": {"list", "ls", "show", "info"}, "remove": {"del", "delete", "rm", "forget"},
-	"monitor": {"watch", "events", "log", "tail"}, "locator": {"link", "links", "interface"}, "export": {"id", "whoami"},
+	"up": {"start"}, "down": {"stop"}, "status": {"list", "ls", "show", "info"},
+	"remove": {"del", "delete", "rm", "forget"}, "export": {"id", "whoami"},
+	"monitor": {"watch", "events", "log", "tail"}, "locator": {"link", "links", "interface"},
 	"doctor": {"check", "test", "diagnose"}, "path": {"route", "routes"}, "session": {"connection", "connections"},
 }
 

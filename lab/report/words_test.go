@@ -119,11 +119,12 @@ func TestLead(t *testing.T) {
 	r.Metrics["gap_ms"], r.Metrics["lost"] = 60, 0
 	r.Judge([]result.Expectation{
 		{ID: "a", Says: "longest gap", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing},
-		{ID: "b", Says: "datagrams lost. The paper's host drops them", Metric: "lost", Op: "==", Kind: result.Correctness,
+		{ID: "b", Says: "datagrams lost. The paper drops them", Metric: "lost", Op: "==", Kind: result.Correctness,
 			Published: &result.Published{Text: "mean 2 %, max 8 %"}, Place: "Fig. 5.7"},
 		{ID: "c", Says: "never tried", Metric: "absent", Op: "==", Kind: result.Correctness},
 	})
-	want := "The experiment ran in a simulated network in virtual time, without a kernel (preset quick, less than a second). " +
+	want := "The experiment ran in a simulated network in virtual time, without a kernel (preset quick, " +
+		"less than a second). " +
 		"7 of 7 sessions lived. 1 of the 2 claims that it measured hold; not: longest gap (60 ms, bound ≤\u00a050 ms), " +
 		"and 1 could not be measured. Published numbers that it meets or betters: 1 of 1; " +
 		"the widest difference: datagrams lost, 0 here, mean 2 %, max 8 % (Fig. 5.7) published."

@@ -147,9 +147,13 @@ func (b *book) gaps() {
 		b.one("a gap when the link goes", "soft-gap-"+s, "", soft, s, func(x *script) {
 			x.hole = [2]time.Duration{leaves + 100*ms, leaves + 100*ms + x.hold + 16*ms}
 		})
-		for name, at := range map[string]time.Duration{"before the link goes": moves + 1300*ms, "long after": leaves + 1500*ms} {
+		for name, at := range map[string]time.Duration{
+			"before the link goes": moves + 1300*ms, "long after": leaves + 1500*ms,
+		} {
 			for k, red := range map[string]string{soft: "soft-gap-" + s, hard: "hard-rtt"} {
-				b.one("a gap "+name, red, "", k, s, func(x *script) { x.hole = [2]time.Duration{at, at + x.hold + 16*ms} })
+				b.one("a gap "+name, red, "", k, s, func(x *script) {
+					x.hole = [2]time.Duration{at, at + x.hold + 16*ms}
+				})
 			}
 		}
 		b.one("a daemon that takes its time", "cut-rtt", "", cut, s, func(x *script) { x.says, x.hold = 16*ms, x.hold+16*ms })
