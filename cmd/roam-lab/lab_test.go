@@ -66,6 +66,8 @@ func TestFailures(t *testing.T) {
 		{"link nowhere/b c/d", cli.StatusFailure, "open network namespace"},
 		{"run quickstart --report /tmp", cli.StatusUsage, "/tmp is a directory, not a file to write"},
 		{"run quickstart --json /tmp/none/", cli.StatusUsage, "/tmp/none/ is a directory, not a file to write"},
+		{"run yanagida-duality-udp --engine sim --json /nonexistent/d/x.json", cli.StatusFailure,
+			"make directory for output: mkdir /nonexistent/d"},
 		{"run nothing", cli.StatusUsage, `no experiment is called "nothing"`},
 		{"lst", cli.StatusUsage, `did you mean "list"?`},
 		{"run --nonsense", cli.StatusUsage, "roam-lab: unknown flag: --nonsense\nhint: see `roam-lab --help` or man 8 roam-lab\n"},

@@ -23,6 +23,14 @@ var groups = []struct {
 	{"Other:", []string{"lab", "version", "completion", "help"}},
 }
 
+// meant are the names that other programs have for a verb: who types one is told of the verb.
+var meant = map[string][]string{
+	"up": {"start"}, "down": {"stop"}, "status": {"list", "ls", "show", "info"},
+	"remove": {"del", "delete", "rm", "forget"}, "export": {"id", "whoami"},
+	"monitor": {"watch", "events", "log", "tail"}, "locator": {"link", "links", "interface"},
+	"doctor": {"check", "test", "diagnose"}, "path": {"route", "routes"}, "session": {"connection", "connections"},
+}
+
 // grouped sorts the verbs into their groups, in the order of the groups.
 func grouped(root *cobra.Command) {
 	for _, g := range groups {
@@ -30,7 +38,7 @@ func grouped(root *cobra.Command) {
 		for _, name := range g.verbs {
 			i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
 			c := root.Commands()[i]
-			c.GroupID = g.title
+			c.GroupID, c.SuggestFor = g.title, meant[name]
 			root.RemoveCommand(c)
 			root.AddCommand(c)
 		}

@@ -39,8 +39,11 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if !cmd.HasSubCommands() {
+		return Usagef("%q takes no argument: %q", cmd.CommandPath(), args[0])
+	}
 	err := fmt.Errorf("%q is not a verb of %q", args[0], cmd.CommandPath())
-	cmd.SuggestionsMinimumDistance = 2 // letters that may be wrong
+	cmd.SuggestionsMinimumDistance = min(max(len(args[0])/2, 1), 2) // letters that may be wrong
 	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
 		err = fmt.Errorf("%w; did you mean %q?", err, s[0])
 	}

@@ -57,6 +57,10 @@ func TestRun(t *testing.T) {
 		"JSON":          {args: "verb --json", err: errors.New("<fire>"), status: StatusFailure, errs: `{"error":"<fire>","status":1}` + "\n"},
 		"flag":          {args: "verb --what", status: StatusUsage, errs: "prog: unknown flag: --what\nhint: see `prog --help` or man 8 prog\n"},
 		"no verb":       {args: "vreb", status: StatusUsage, errs: "prog: \"vreb\" is not a verb of \"prog\"; did you mean \"verb\"?\nhint: see `prog --help` or man 8 prog\n"},
+		"short": {args: "xsq", status: StatusUsage,
+			errs: "prog: \"xsq\" is not a verb of \"prog\"\nhint: see `prog --help` or man 8 prog\n"},
+		"none wanted": {args: "esp a", status: StatusUsage,
+			errs: "prog: \"prog esp\" takes no argument: \"a\"\nhint: see `prog --help` or man 8 prog\n"},
 		"no argument":   {args: "one", status: StatusUsage, errs: "prog: \"prog one\" needs NAME\nhint: see `prog --help` or man 8 prog\n"},
 		"two arguments": {args: "one a b", status: StatusUsage, errs: "prog: \"prog one\" takes no further argument: \"b\"\nhint: see `prog --help` or man 8 prog\n"},
 		"one":           {args: "one a"},
@@ -68,7 +72,8 @@ func TestRun(t *testing.T) {
 			done := func(*cobra.Command, []string) error { return tc.err }
 			root := term.Root(&cobra.Command{Use: "prog", Args: NoArgs, RunE: done}, "1.2")
 			root.AddCommand(&cobra.Command{Use: "verb", RunE: done}, &cobra.Command{Use: "one NAME", Args: Exactly("NAME"), RunE: done},
-				&cobra.Command{Use: "some [NAME]", Args: AtMost(1), RunE: done})
+				&cobra.Command{Use: "some [NAME]", Args: AtMost(1), RunE: done},
+				&cobra.Command{Use: "esp", Args: NoArgs, RunE: done})
 			if status := term.Run(root, strings.Fields(tc.args), tc.judge); status != tc.status || errs.String() != tc.errs || out.Len() > 0 {
 				t.Errorf("status %d, want %d; out %q; errors %q, want %q", status, tc.status, &out, &errs, tc.errs)
 			}

@@ -73,7 +73,15 @@ func value(c result.Claim) string {
 	case belowControl(c):
 		return "none"
 	}
-	return strings.TrimSpace(num(*c.Value) + " " + c.Unit)
+	return amount(*c.Value, c.Unit)
+}
+
+// amount is a number with its unit, which is singular for one.
+func amount(v float64, unit string) string {
+	if one := strings.TrimSuffix(unit, "s"); v == 1 && len(one) > 2 && !strings.Contains(unit, "/") {
+		unit = one
+	}
+	return strings.TrimSpace(num(v) + " " + unit)
 }
 
 func bound(c result.Claim) string {
@@ -81,7 +89,7 @@ func bound(c result.Claim) string {
 		return "yes"
 	}
 	op := map[string]string{"<=": "≤", ">=": "≥", "==": "="}[c.Op]
-	return strings.TrimSpace(op + "\u00a0" + num(c.Bound) + " " + c.Unit)
+	return op + "\u00a0" + amount(c.Bound, c.Unit)
 }
 
 // class is the style of a verdict.
@@ -96,7 +104,7 @@ func published(c result.Claim) string {
 	if v := c.Published.Value; v != nil && isFlag(c) {
 		s = map[bool]string{true: "yes", false: "no"}[*v == 1]
 	} else if v != nil {
-		s = strings.TrimSpace(num(*v) + " " + c.Unit)
+		s = amount(*v, c.Unit)
 	}
 	if c.Place != "" {
 		s += " (" + c.Place + ")"

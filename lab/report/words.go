@@ -12,9 +12,9 @@ import (
 
 // engines say what an engine is to readers who do not know the lab.
 var engines = map[string]string{
-	"netns": "It ran real programs on this machine's kernel, in network namespaces",
-	"sim":   "It ran in a simulated network in virtual time, without a kernel",
-	"vm":    "It ran real programs on a real kernel in a guest whose time is virtual",
+	"netns": "The experiment ran real programs on this machine's kernel, in network namespaces",
+	"sim":   "The experiment ran in a simulated network in virtual time, without a kernel",
+	"vm":    "The experiment ran real programs on a real kernel in a guest whose time is virtual",
 }
 
 // lead is the first paragraph of a report: what was done, what was found, how it compares.
@@ -26,7 +26,7 @@ func lead(r *result.Result) string {
 func did(r *result.Result) string {
 	s := engines[r.Engine]
 	if s == "" {
-		s = "It ran"
+		s = "The experiment ran"
 	}
 	if r.Runs > 1 {
 		s += fmt.Sprintf(", %d times", r.Runs)
@@ -79,7 +79,8 @@ func compares(r *result.Result) string {
 		}
 		if d := p.distance(); d > far {
 			far = d
-			clearest = fmt.Sprintf("; the widest difference: %s, %s here, %s published", c.Says, value(c),
+			says, _, _ := strings.Cut(c.Says, ". ")
+			clearest = fmt.Sprintf("; the widest difference: %s, %s here, %s published", says, value(c),
 				strings.TrimSpace(published(c)))
 		}
 	}

@@ -119,11 +119,12 @@ func TestLead(t *testing.T) {
 	r.Metrics["gap_ms"], r.Metrics["lost"] = 60, 0
 	r.Judge([]result.Expectation{
 		{ID: "a", Says: "longest gap", Metric: "gap_ms", Op: "<=", Bound: 50, Unit: "ms", Kind: result.Timing},
-		{ID: "b", Says: "datagrams lost", Metric: "lost", Op: "==", Kind: result.Correctness,
+		{ID: "b", Says: "datagrams lost. The paper drops them", Metric: "lost", Op: "==", Kind: result.Correctness,
 			Published: &result.Published{Text: "mean 2 %, max 8 %"}, Place: "Fig. 5.7"},
 		{ID: "c", Says: "never tried", Metric: "absent", Op: "==", Kind: result.Correctness},
 	})
-	want := "It ran in a simulated network in virtual time, without a kernel (preset quick, less than a second). " +
+	want := "The experiment ran in a simulated network in virtual time, without a kernel (preset quick, " +
+		"less than a second). " +
 		"7 of 7 sessions lived. 1 of the 2 claims that it measured hold; not: longest gap (60 ms, bound ≤\u00a050 ms), " +
 		"and 1 could not be measured. Published numbers that it meets or betters: 1 of 1; " +
 		"the widest difference: datagrams lost, 0 here, mean 2 %, max 8 % (Fig. 5.7) published."
@@ -218,6 +219,17 @@ func TestEachArmLabelsItsMarks(t *testing.T) {
 	for _, label := range []string{"soft → net2", "net1 cut"} {
 		if !strings.Contains(drawn, ">"+label+"<") {
 			t.Errorf("no label %q", label)
+		}
+	}
+}
+
+func TestAmounts(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 window": amount(1, "windows"), "2 windows": amount(2, "windows"), "0 windows": amount(0, "windows"),
+		"1 ms": amount(1, "ms"), "1 Mb/s": amount(1, "Mb/s"), "1 s": amount(1, "s"), "1": amount(1, ""),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

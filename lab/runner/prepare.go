@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -194,13 +195,13 @@ func dirOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// writable creates a directory and tries to write there, so that an error appears before an
-// hour's measurement. It accepts "", no directory.
+// writable creates a directory, but none above it, and tries to write there, so that an error
+// appears before an hour's measurement. It accepts "", no directory.
 func writable(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make directory for output: %w", err)
 	}
 	f, err := os.CreateTemp(dir, ".try-")

@@ -231,3 +231,20 @@ func TestMoved(t *testing.T) {
 		t.Error("the first interval does not count, or nothing does")
 	}
 }
+
+// A step that waits for the one before it is not late by itself.
+func TestBegunLate(t *testing.T) {
+	start := time.Unix(1000, 0)
+	step := func(due, at, over time.Duration) Done {
+		return Done{Step: Step{At: due}, At: start.Add(at), Over: start.Add(over)}
+	}
+	tr := &Trace{Start: start, Steps: []Done{step(0, 1, 1), step(1*time.Second, 1*time.Second, 4*time.Second),
+		step(2*time.Second, 4*time.Second+30*time.Millisecond, 4*time.Second+40*time.Millisecond),
+		step(5*time.Second, 5*time.Second+20*time.Millisecond, 6*time.Second)}}
+	if d := tr.BegunLate(); d != 30*time.Millisecond {
+		t.Errorf("late by %v", d)
+	}
+	if d := tr.Behind(); d != 2*time.Second+30*time.Millisecond {
+		t.Errorf("behind by %v", d)
+	}
+}

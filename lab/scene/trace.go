@@ -90,6 +90,19 @@ func (t *Trace) Behind() (worst time.Duration) {
 	return worst
 }
 
+// BegunLate is Behind without what a step owes to the one before it, which took too long.
+func (t *Trace) BegunLate() (worst time.Duration) {
+	var free time.Time
+	for _, d := range t.Steps {
+		due := t.At(d.Step.At)
+		if free.After(due) {
+			due = free
+		}
+		worst, free = max(worst, d.At.Sub(due)), d.Over
+	}
+	return worst
+}
+
 // Advertised returns when the first Router Advertisement reached the mobile host on a link at
 // or after a moment. From then on the network can be used, whatever the daemon says.
 func (t *Trace) Advertised(link string, from time.Time) (time.Time, bool) {

@@ -29,7 +29,9 @@ type Cmd struct {
 
 // Command prepares a command in the host's network namespace and cgroup, but in the
 // caller's mount namespace, whose files and mounts it shares. Daemons run so. The command
-// is killed when ctx ends, when the lab closes, or when this process dies.
+// is a session of its own, as a service is: kernels share processors among sessions, and a busy
+// program in the lab's session would keep it waiting for seconds. It is killed when ctx ends,
+// when the lab closes, or when this process dies.
 func (h *Host) Command(ctx context.Context, argv ...string) *Cmd {
 	return h.command(ctx, false, argv)
 }
@@ -49,6 +51,7 @@ func (h *Host) command(ctx context.Context, app bool, argv []string) *Cmd {
 	c.SysProcAttr = &syscall.SysProcAttr{
 		UseCgroupFD: true,
 		CgroupFD:    int(h.cgFile.Fd()),
+		Setsid:      true,
 		Pdeathsig:   syscall.SIGKILL,
 	}
 	return &Cmd{Cmd: c, host: h, app: app}

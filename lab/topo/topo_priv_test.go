@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"roam/internal/testutil"
 	"roam/lab/linkem"
 )
@@ -158,6 +160,20 @@ func TestSysctlIsPerHost(t *testing.T) {
 	for h, want := range map[*Host]string{a: "1", b: "0"} {
 		if got, err := h.GetSysctl(key); err != nil || got != want {
 			t.Errorf("%s on %s = %q, %v; want %s", key, h.Name(), got, err, want)
+		}
+	}
+}
+
+// A process of a host is a session of its own: the kernel shares processors among sessions, so
+// other programs of the lab's session do not keep it waiting.
+func TestProcessesHaveSessions(t *testing.T) {
+	l := newLab(t)
+	h := newHostT(t, l, "a")
+	for _, c := range []*Cmd{h.Command(t.Context(), "sleep", "1000"), h.AppCommand(t.Context(), "sleep", "1000")} {
+		must(t, c.Start())
+		sid, err := unix.Getsid(c.Process.Pid)
+		if err != nil || sid != c.Process.Pid {
+			t.Errorf("process %d is of session %d, %v", c.Process.Pid, sid, err)
 		}
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -216,23 +218,42 @@ func reaches(dir, bin, work string) (list []reach, err error) {
 	return list, nil
 }
 
-// try runs, with each fault, the tests that reach it until one notices.
+// try runs, with each fault, the tests that reach it until one notices: as many faults at once
+// as there are processors. It tells of a survivor at once, for runs that are ended early.
 func try(dir, bin, work string, list []*mutant) error {
 	tests, err := reaches(dir, bin, work)
 	if err != nil {
 		return err
 	}
-	for _, m := range list {
-		id := strconv.Itoa(m.id)
-		for _, r := range tests {
-			if m.killed || !slices.Contains(r.faults, id) {
-				continue
+	var all sync.WaitGroup
+	next := make(chan *mutant)
+	for range runtime.NumCPU() {
+		all.Go(func() {
+			for m := range next {
+				if m.tryAll(dir, bin, tests); !m.killed {
+					fmt.Fprintf(os.Stderr, "alive, %d of %d in %s: %s\n", m.id, len(list), dir, m)
+				}
 			}
-			_, err := test(dir, bin, 10*r.took+10*time.Second, only(r.test), variable+"="+id)
-			m.killed = err != nil
-		}
+		})
 	}
+	for _, m := range list {
+		next <- m
+	}
+	close(next)
+	all.Wait()
 	return nil
+}
+
+// tryAll runs the tests that reach the fault until one notices.
+func (m *mutant) tryAll(dir, bin string, tests []reach) {
+	id := strconv.Itoa(m.id)
+	for _, r := range tests {
+		if m.killed || !slices.Contains(r.faults, id) {
+			continue
+		}
+		_, err := test(dir, bin, 10*r.took+10*time.Second, only(r.test), variable+"="+id)
+		m.killed = err != nil
+	}
 }
 
 // only is the argument that chooses a test.

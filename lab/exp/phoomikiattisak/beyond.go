@@ -159,7 +159,7 @@ func (t *pass) queueing(o *loadOutcome) error {
 	}
 	left := map[int64]time.Time{}
 	for _, s := range t.flow.sent {
-		for at := s.from; at < s.to; at += int64(max(t.flow.mss, 1)) {
+		for at := s.from; at < s.to; at += int64(t.flow.mss) {
 			if s.again == 0 {
 				left[at] = s.at
 			}
@@ -374,5 +374,6 @@ func (m *matrix) beyondMetrics(r figures) {
 	r.Set("prefer_data_ratio", x.Prefer["on"].MB/x.Prefer["off"].MB)
 	r.Set("checksums_checked", float64(x.Sums.Segments))
 	r.Set("checksums_wrong", float64(x.Sums.Wrong))
+	r.Set("update_checksums_checked", float64(x.Sums.Updates))
 	r.Set("update_checksums_wrong", float64(x.Sums.Bad))
 }

@@ -32,6 +32,17 @@ func TestQueueing(t *testing.T) {
 	}
 }
 
+// The exchanges of a soft handoff are those for the new link and for the old one.
+func TestPriorityTimes(t *testing.T) {
+	p := &pass{Trace: (&script{kind: soft}).trace(9 * time.Second), mobile: []packets.Packet{
+		message(planned+ms, false, 2, 1), message(planned+6*ms, true, 2, 1),
+		message(leaves+ms, false, 2), message(leaves+9*ms, true, 2)}}
+	var o priorityOutcome
+	if o.judge(p); o.GainMs != 5 || o.EndMs != 8 {
+		t.Errorf("%g and %g ms", o.GainMs, o.EndMs)
+	}
+}
+
 // Gaps between advertisements are those of one network, from the start of the flow on.
 func TestAdvertGap(t *testing.T) {
 	advert := func(ms int, link string) scene.Advert {

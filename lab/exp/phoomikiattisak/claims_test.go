@@ -147,6 +147,15 @@ func (b *book) gaps() {
 		b.one("a gap when the link goes", "soft-gap-"+s, "", soft, s, func(x *script) {
 			x.hole = [2]time.Duration{leaves + 100*ms, leaves + 100*ms + x.hold + 16*ms}
 		})
+		for name, at := range map[string]time.Duration{
+			"before the link goes": moves + 1300*ms, "long after": leaves + 1500*ms,
+		} {
+			for k, red := range map[string]string{soft: "soft-gap-" + s, hard: "hard-rtt"} {
+				b.one("a gap "+name, red, "", k, s, func(x *script) {
+					x.hole = [2]time.Duration{at, at + x.hold + 16*ms}
+				})
+			}
+		}
 		b.one("a daemon that takes its time", "cut-rtt", "", cut, s, func(x *script) { x.says, x.hold = 16*ms, x.hold+16*ms })
 		b.one("a gap", "hard-rtt", "", hard, s, func(x *script) { x.hold += 16 * ms })
 		b.one("a gap", "cut-rtt", "", cut, s, func(x *script) { x.hold += 16 * ms })
@@ -155,7 +164,7 @@ func (b *book) gaps() {
 				x.rto = float64((x.rtt(paths[s][1])*15/10)/ms) - 16
 				if x.rto <= 0 {
 					x.rto = 0.1
-					x.hold += 6 * ms
+					x.hold += map[string]time.Duration{hard: 5 * ms, cut: 6 * ms}[k]
 				}
 			})
 			b.one("no time-out known", "", k+"-rto", k, s, func(x *script) { x.rto = 0 })
@@ -405,6 +414,7 @@ func (b *book) beyondFaults() {
 	}
 	with("a checksum is wrong", "A26-checksums", "", func(x *extras) { x.Sums = sums(1000, 2, flip(500)) })
 	with("an update's checksum is wrong", "A26b-checksums", "", func(x *extras) { x.Sums = sums(1000, 2, flip(1001)) })
+	with("few checksums of updates", "", "A26b-checksums", func(x *extras) { x.Sums = sums(1000, 1, nil) })
 	with("few checksums", "", "A26-checksums", func(x *extras) { x.Sums = sums(999, 2, nil) })
 	b.put("nothing beyond the paper", "", "A26-checksums A26b-checksums A29-limited A29-deep A29-lasting F30-stays "+
 		"F30-data F30-loss F31-signals F31-gain", nil, b.udps, nil)

@@ -162,7 +162,7 @@ func (s *spans) add(from, to int64) (known int64) {
 	lo, hi := from, to
 	for ; j < len(*s) && (*s)[j].from <= to; j++ {
 		e := (*s)[j]
-		known += max(0, min(e.to, to)-max(e.from, from))
+		known += min(e.to, to) - max(e.from, from)
 		lo, hi = min(lo, e.from), max(hi, e.to)
 	}
 	*s = slices.Replace(*s, i, j, struct{ from, to int64 }{lo, hi})

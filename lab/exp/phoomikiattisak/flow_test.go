@@ -100,15 +100,30 @@ func TestDoubledSegmentHidesNoLoss(t *testing.T) {
 	}
 }
 
+// What a capture lacks was not retransmitted.
+func TestCaptureWithHoles(t *testing.T) {
+	f, err := assemble([]packets.Packet{syn(true), data(10, "eth0", 0, 1000), data(30, "eth0", 4000, 1000)},
+		[]packets.Packet{syn(false), data(15, "net1", 0, 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.sent[1].again; n != 0 {
+		t.Errorf("%d bytes retransmitted", n)
+	}
+}
+
 // Segments in flight at the end of the captures do not count as lost.
 func TestFlowEndsInTheMiddle(t *testing.T) {
 	f, err := assemble([]packets.Packet{syn(true), data(1, "eth0", 0, 5000)},
-		[]packets.Packet{syn(false), data(2, "net1", 0, 1000)})
+		[]packets.Packet{syn(false), data(2, "net1", 0, 1000), data(3, "net1", 1000, 500)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := f.lost(start.Add(time.Second)); n != 0 {
 		t.Errorf("%d lost", n)
+	}
+	if f.mss != 1000 {
+		t.Errorf("a shorter segment at the end: MSS %d", f.mss)
 	}
 	if _, err := assemble(nil, nil); err == nil {
 		t.Error("empty captures hold a flow")

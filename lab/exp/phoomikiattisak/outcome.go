@@ -16,8 +16,7 @@ const (
 	// settled is the time after its start in which a flow leaves slow start, and after a
 	// handoff in which it recovers.
 	settled = 3 * time.Second
-	// window is the length of the windows in which the longest gaps of a handoff
-	// and of the control are compared.
+	// window is the length of the windows in which the longest gaps of the control are taken.
 	window = time.Second
 )
 
@@ -83,7 +82,7 @@ func (c *cell) judge(t *pass) (outcome, error) {
 		moment = first
 	}
 	o.At = t.Rel(moment)
-	c.gaps(&o, t, planned, moment)
+	c.gaps(&o, t, planned)
 	c.rates(&o, t, moment)
 	o.Late = f.count(moment, t.End, func(a arrival) bool { return a.late && a.again == 0 })
 	o.AfterRetransmits = f.retransmissions(moment)
@@ -94,22 +93,17 @@ func (c *cell) judge(t *pass) (outcome, error) {
 	return o, nil
 }
 
-// gaps measures the handoff and the windows of the control around it.
-func (c *cell) gaps(o *outcome, t *pass, planned, moment time.Time) {
+// gaps measures the handoff, from its first step to the end of the flow, and the windows of the
+// control around it.
+func (c *cell) gaps(o *outcome, t *pass, planned time.Time) {
 	f := t.flow
-	switch c.kind {
-	case cut:
-		o.GapMs = stats.Millis(f.longestGap(planned, t.At(c.env.Params.Seconds("flow_s"))))
+	o.GapMs = stats.Millis(f.longestGap(planned, t.At(c.env.Params.Seconds("flow_s"))))
+	if c.kind == cut {
 		if ra, ok := t.Advertised("net2", planned); ok {
 			o.OutageMs = stats.Millis(ra.Sub(planned))
 		}
 		if usable, ok := node.Added(t.Events["mn"], "net2", planned); ok {
 			o.DaemonOutageMs = stats.Millis(usable.Sub(planned))
-		}
-	default:
-		o.GapMs = stats.Millis(f.longestGap(moment, moment.Add(window)))
-		if len(t.Steps) > 1 { // the old link loses carrier
-			o.GapMs = max(o.GapMs, stats.Millis(f.longestGap(t.Steps[1].At, t.Steps[1].At.Add(window))))
 		}
 	}
 	gone := planned

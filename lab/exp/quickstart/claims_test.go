@@ -23,6 +23,7 @@ type records struct {
 	out, in  func(*exptest.Datagram) // of the UDP probe with Roam
 	up, down func(time.Duration) bool
 	says     time.Duration         // from the advertisement to the locator, as the daemon says
+	wait     map[int]time.Duration // more from a step to the advertisement, by number of the handoff
 	slow     map[int]time.Duration // more from the advertisement to data, by number of the handoff
 	bytes    map[string]uint64     // additional bytes by link, in the samples of the phase of three links
 	routes   string                // afterwards
@@ -54,7 +55,7 @@ func healthy(t testing.TB, set ...string) *records {
 	pl := plan(p, false)
 	return &records{
 		t: t, p: p, length: pl.Length, says: 90 * time.Millisecond,
-		slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
+		wait: map[int]time.Duration{}, slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
 		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{},
 		drops: map[string]uint64{"cut": 12, "queue": 0}, acks: map[string]int{"cn1": 12, "cn2": 1},
 	}
@@ -91,7 +92,11 @@ func (x *records) pass(control bool) *trace {
 		if s.Op == scene.Detach && s.Link == "net3" { // in the middle of the ring
 			over = over.Add(x.lateCut)
 		}
-		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: exptest.At(s.At), Over: over})
+		at := exptest.At(s.At)
+		if k := len(tr.Steps); k > 0 && x.lateCut > 2*time.Second && tr.Steps[k-1].Over.After(at) {
+			at, over = tr.Steps[k-1].Over, tr.Steps[k-1].Over
+		}
+		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: at, Over: over})
 		if n == 1 {
 			tr.Steps[len(tr.Steps)-1].At = exptest.At(s.At + x.behind)
 		}
@@ -99,7 +104,7 @@ func (x *records) pass(control bool) *trace {
 			continue
 		}
 		n++
-		came := advert(s.At)
+		came := advert(tr.Steps[len(tr.Steps)-1].At.Sub(exptest.Origin)) + x.wait[n]
 		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(came), Link: s.Link})
 		tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(came + 90*time.Millisecond + x.slow[n]), Link: s.Link})
 		usable := came + x.says
@@ -406,6 +411,19 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x = healthy(t)
 	x.control = func(tr *trace) { tr.Steps = nil }
 	grey("control keeps its network", x, "control")
+	for n := range 4 {
+		lead := healthy(t).p.Seconds("overlap_s") - 200*time.Millisecond
+		x = healthy(t)
+		x.wait[n+1] = lead - 249*time.Millisecond
+		grey(fmt.Sprint("advertised as the old network goes: ", n+1), x, "soft-loss", "soft-tcp-gap")
+		x = healthy(t)
+		x.wait[n+1] = lead - 251*time.Millisecond
+		grey(fmt.Sprint("advertised just in time: ", n+1), x)
+	}
+	x = healthy(t)
+	x.lateCut = 2300 * time.Millisecond
+	cases = append(cases, exptest.Case{Name: "a cut so late that the next step waits", Red: []string{"on-time"},
+		Grey: []string{"shares", "soft-loss", "soft-tcp-gap"}, Judge: x.judge})
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
 	grey("the lab is late", x, "on-time", "shares")

@@ -26,7 +26,7 @@ var files embed.FS
 var Experiment = exp.Experiment{
 	Name:   "quickstart",
 	Title:  "Unmodified sessions of a mobile host through handoffs, duality and withdrawal",
-	Source: "the main job of Roam; RFC 6740, 6741, 6743, 6744",
+	Source: "The main job of Roam: RFC 6740, 6741, 6743, 6744",
 	Tools:  tools(),
 	Run:    run,
 }.With(files)

@@ -38,6 +38,7 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("cut_late_ms", stats.Millis(t.Late()))
 	r.Set("schedule_late_ms", stats.Millis(t.Behind()))
+	r.Set("step_begun_late_ms", stats.Millis(t.BegunLate()))
 	r.Set("cut_still_came_ms", stats.Millis(t.StillCame()))
 	worst, took := 0.0, 0.0
 	for _, p := range t.plan.shares {
@@ -172,16 +173,19 @@ func (t *trace) softMetrics(r *result.Result) {
 	r.Set("udp_static_gap_ms", udp)
 	r.Set("tcp_static_gap_ms", tcp)
 	var tcpGap, udpGap, ra, data float64
+	lead := math.Inf(1)
 	for _, h := range t.handoffs() {
 		if h.hard {
 			continue
 		}
+		lead = min(lead, max(0, since(h.advert, h.cut)))
 		ra = max(ra, since(h.advert, h.opinion.usable))
 		data = max(data, since(h.advert, h.carried))
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
 	}
 	r.Set("tcp_soft_gap_ms", tcpGap)
 	r.Set("udp_soft_gap_ms", udpGap)
+	r.Set("soft_advert_lead_ms", lead)
 	r.Set("daemon_ra_to_locator_ms", ra)
 	r.Set("ra_to_data_ms", data)
 }

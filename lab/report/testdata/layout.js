@@ -1,6 +1,6 @@
 // Measures a page, in a frame that the test makes, and writes what is wrong to the frame's
 // parent: text of a figure that collides or leaves it, empty figures, a page that scrolls
-// sideways, text of too little contrast (WCAG 2.1, 1.4.3), and names that a screen reader lacks.
+// sideways, text of too little contrast (WCAG 2.1, 1.4.3), long text in a narrow column, and names that a screen reader lacks.
 addEventListener("load", () => {
   const bad = [];
   document.querySelectorAll("details").forEach(d => d.open = true);
@@ -20,6 +20,13 @@ addEventListener("load", () => {
   });
   const wide = document.documentElement.scrollWidth - innerWidth;
   if (wide > 0) bad.push("the page scrolls sideways by " + wide + " px");
+
+  document.querySelectorAll("td").forEach(e => {
+    const line = parseFloat(getComputedStyle(e).lineHeight), r = e.getBoundingClientRect();
+    if (r.width > 0 && r.width < 100 && !e.querySelector("svg") && e.textContent.trim() && e.offsetHeight > 7 * line &&
+      [...e.parentElement.cells].every(o => o == e || o.textContent.length <= e.textContent.length))
+      bad.push("a column of " + r.width.toFixed(0) + " px for '" + e.textContent.trim().slice(0, 30) + "'");
+  });
 
   const rgb = c => (c.match(/[\d.]+/g) || []).map(Number);
   const light = c => c.slice(0, 3).map(v => v / 255)

@@ -112,4 +112,7 @@ func TestSaversWriteInTheirTime(t *testing.T) {
 	if e.saver.due().IsZero() || e.recorder.due().IsZero() {
 		t.Error("a session that goes on unchanged is not saved again: a restart would take it for idle")
 	}
+	if err := e.saveLast(); err != nil || len(saves) != 2 {
+		t.Errorf("%d files are written at the end, %v", len(saves), err)
+	}
 }
