@@ -28,7 +28,8 @@ func TestBorderRebooted(t *testing.T) {
 		announced(t, s)
 		back = time.Since(began)
 	})
-	t.Logf("%d of %d datagrams lost while there were no programs; both locators in use %v after the start", lost, sent, back)
+	t.Logf("%d of %d datagrams lost while there were no programs; both locators in use %v after the start",
+		lost, sent, back)
 	if back > 12*time.Second {
 		t.Errorf("both locators in use %v after the start", back)
 	}
