@@ -79,7 +79,9 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 	t := token(bytes.Clone(e.Data[:len(token{})]))
 	pr, ok := c.probes.answeredBy(t, key, p.Src.L64)
 	if !ok {
-		c.refuse(now, key, reasonToken)
+		if !c.answeredElsewhere(now, t, key, p) {
+			c.refuse(now, key, reasonToken)
+		}
 		return
 	}
 	if !p.Nonce.Present() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // Check sends probes on every path to the correspondent with this handle, in
@@ -75,4 +76,24 @@ func (c *pathChoice) checkedFrom(now time.Time, s *session) []roam.LinkLocator {
 	return slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
 		return s.state == Established && !s.update.lists(l.L64)
 	})
+}
+
+// answeredElsewhere takes a session's answer from a validated locator to a probe that went to another
+// one, as of a peer whose stack answers by the path that its data take: nonces of another length
+// than ours keep its programs from doing so. Only who receives at a locator knows the token, so the
+// locator is validated (RFC 9000 §8.2.2 has the same rule). Of the way back along that path it says nothing.
+func (c *Core) answeredElsewhere(now time.Time, t token, key SessionKey, p ilnpwire.Packet) bool {
+	pr, ok := c.probes.to(t, key)
+	if !ok {
+		return false
+	}
+	s, ok := pr.from.(*session)
+	if !ok || s.state != Established || !s.remoteNonce.Present() || p.Nonce != s.remoteNonce {
+		return false
+	}
+	if from := s.remotes.find(p.Src.L64); from == nil || !from.validated {
+		return false
+	}
+	c.validated(now, s, pr.path.Remote)
+	return true
 }

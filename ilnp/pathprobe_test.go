@@ -168,3 +168,36 @@ func TestPlainThatComesBackIsAskedAtOnce(t *testing.T) {
 	b.HandleActivity(b.now, []Activity{{Key: theKey, LastRx: b.now, LastTx: b.now}})
 	b.drain()
 }
+
+// TestAnsweredElsewhere: a peer's stack answers probes by the path that its data take. Its answer validates
+// the locator that was probed if it comes from a validated one, with the session's nonce and the
+// token; no other answer does.
+func TestAnsweredElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		from  roam.L64
+		nonce Nonce
+		want  bool
+	}{
+		"from a validated locator":    {netP, peerNonce, true},
+		"with another nonce":          {netP, Nonce{Len: 4, Bytes: [12]byte{4, 3, 2, 1}}, false},
+		"without nonce":               {netP, Nonce{}, false},
+		"from an unvalidated locator": {netR, peerNonce, false},
+		"from nowhere that is listed": {netS, peerNonce, false},
+	} {
+		b := newBench(t)
+		b.prefix(1, netA, roam.Infinite)
+		b.open(netP)
+		b.forget()
+		b.receive(1, b.update(netP, peerNonce, updateOf(entry(netQ, 10, 300), entry(netP, 20, 300), entry(netR, 30, 300))))
+		i := slices.IndexFunc(b.probesSent(), func(p ilnpwire.Packet) bool { return p.Dst.L64 == netQ })
+		if i < 0 {
+			t.Fatal("the new locator is not probed")
+		}
+		probe := b.probesSent()[i]
+		probe.Dst.L64 = c.from
+		b.reply(probe, c.nonce)
+		if got := b.sessions[theKey].remotes.find(netQ).validated; got != c.want {
+			t.Errorf("%s: validated %t", name, got)
+		}
+	}
+}

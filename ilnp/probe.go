@@ -70,8 +70,14 @@ func (ps probes) forget(sent *tokens, before time.Time) {
 // answeredBy returns the probe that an answer with this token is of, if it came between
 // these nodes, and from where the probe went.
 func (ps probes) answeredBy(t token, nids SessionKey, from roam.L64) (probe, bool) {
+	pr, ok := ps.to(t, nids)
+	return pr, ok && pr.path.Remote == from
+}
+
+// to returns the probe with this token between these nodes.
+func (ps probes) to(t token, nids SessionKey) (probe, bool) {
 	pr, ok := ps[t]
-	return pr, ok && pr.path.Remote == from && pr.from.nids() == nids
+	return pr, ok && pr.from.nids() == nids
 }
 
 // askAt reports whether one of a machine's probes is under way to a locator.
