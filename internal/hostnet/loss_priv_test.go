@@ -61,8 +61,9 @@ func TestDrain(t *testing.T) {
 	if err = s.SetReceiveBufferSize(16<<10, true); err != nil {
 		t.Fatal(err)
 	}
+	// The kernel notifies of routes within the request, and of addresses some time later.
 	for i := range 100 {
-		host.Run("ip", "addr", "add", fmt.Sprintf("2001:db8:c:%x::1/64", i), "dev", "upA", "nodad")
+		host.Run("ip", "-6", "route", "add", fmt.Sprintf("2001:db8:c:%x::/64", i), "dev", "upA")
 	}
 	if _, _, err = s.Receive(); !errors.Is(err, unix.ENOBUFS) {
 		t.Fatalf("no loss: %v", err)
@@ -70,7 +71,7 @@ func TestDrain(t *testing.T) {
 	if err = s.drain(); err != nil {
 		t.Fatal(err)
 	}
-	late := netip.MustParseAddr("2001:db8:d::1")
+	late, old := netip.MustParseAddr("2001:db8:d::1"), netip.MustParsePrefix("2001:db8:c::/48")
 	host.Run("ip", "addr", "add", late.String()+"/64", "dev", "upA", "nodad")
 	if err = s.SetReceiveTimeout(&unix.Timeval{Sec: int64(soon / time.Second)}); err != nil {
 		t.Fatal(err)
@@ -81,13 +82,17 @@ func TestDrain(t *testing.T) {
 			t.Fatalf("the change after the loss is not told: %v", err)
 		}
 		for _, m := range messages {
-			if m.Header.Type != unix.RTM_NEWADDR {
-				continue
+			switch m.Header.Type {
+			case unix.RTM_NEWROUTE:
+				if got, _ := netip.AddrFromSlice(attrs(m.Data, unix.SizeofRtMsg)[unix.RTA_DST]); old.Contains(got) {
+					t.Fatalf("told after the loss: route to %s", got)
+				}
+			case unix.RTM_NEWADDR:
+				if got, _ := netip.AddrFromSlice(attrs(m.Data, sizeIfAddr)[unix.IFA_ADDRESS]); got != late {
+					t.Fatalf("told after the loss: %s, want %s", got, late)
+				}
+				return
 			}
-			if got, _ := netip.AddrFromSlice(attrs(m.Data, sizeIfAddr)[unix.IFA_ADDRESS]); got != late {
-				t.Fatalf("told after the loss: %s, want %s", got, late)
-			}
-			return
 		}
 	}
 }
