@@ -85,8 +85,10 @@ func (r *router) add(name string, network int) {
 	r.ip("link set " + name + " up")
 	r.ip(fmt.Sprintf("addr add 2001:db8:%d::1/64 dev %s nodad", network, name))
 	r.ip(fmt.Sprintf("neigh add 2001:db8:%d::2 lladdr 02:00:00:00:00:02 dev %s nud permanent", network, name))
+	// An end without FlagRunning drops what it is given: the kernel gives it a queue some time later.
+	isRunning := func(name string) bool { return r.device(name).Flags&net.FlagRunning != 0 }
 	testutil.Eventually(r.t, 5*time.Second, func() bool {
-		return strings.Contains(r.ip("-6 route show"), "dev "+name) && r.device(name).Flags&net.FlagRunning != 0
+		return strings.Contains(r.ip("-6 route show"), "dev "+name) && isRunning(name) && isRunning(name+"x")
 	}, name+" has carrier and a route")
 }
 
