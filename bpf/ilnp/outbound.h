@@ -38,33 +38,6 @@ static __always_inline void source_from_uplink(struct outbound *o, const struct 
 	o->hop = u;
 }
 
-/* Inserts a nonce behind the IPv6 header, with a UDP header before it where the message
- * is to be encapsulated.
- */
-static __always_inline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next, int encap)
-{
-	__u32 size = n->len == 12 ? 16 : 8, lead = encap ? UDP_LEN : 0;
-	__u8 h[16] = { next, size / 8 - 1, OPT_NONCE, n->len };
-	__u8 type = encap ? IPPROTO_UDP : NEXT_DEST_OPTIONS;
-	__be16 len;
-
-	if (bpf_skb_load_bytes(skb, ETH_LEN + 4, &len, 2))
-		return -1;
-	if (bpf_skb_adjust_room(skb, size + lead, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
-		return -1;
-	len = bpf_htons(bpf_ntohs(len) + size + lead);
-	__builtin_memcpy(h + 4, n->b, 12);
-	if (encap && (size == 16 ? put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 16) :
-				   put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 8)))
-		return -1;
-	if (bpf_skb_store_bytes(skb, ETH_LEN + 4, &len, 2, 0) ||
-	    bpf_skb_store_bytes(skb, ETH_LEN + 6, &type, 1, 0))
-		return -1;
-	if (size == 16)
-		return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 16, 0);
-	return bpf_skb_store_bytes(skb, ETH_LEN + IP6_LEN + lead, h, 8, 0);
-}
-
 /* May a nonce go into this packet? On a GSO packet a forwarding Linux router misreads the
  * header behind it; a Hop-by-Hop header must stay the first; and on a link of the minimum
  * MTU full packets leave no space for it. DEVIATION: RFC 6744 §§4, 6 require it in every

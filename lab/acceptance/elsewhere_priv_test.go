@@ -58,8 +58,10 @@ func TestBothMoveElsewhere(t *testing.T) {
 		for name, f := range map[string]*udpflow.Flow{"up": up, "down": down} {
 			first, ok := f.FirstAfter(at, at)
 			t.Logf("move %d, %s: the first datagram sent since came after %v", i+1, name, first.Sub(at).Round(time.Millisecond))
-			if !ok || first.Sub(at) > foundWithin {
-				t.Errorf("move %d, %s: later than after %v", i+1, name, foundWithin)
+			if !ok {
+				t.Errorf("move %d, %s: nothing has come", i+1, name)
+			} else if first.Sub(at) > foundWithin {
+				tooLate(t, "move %d, %s: later than after %v", i+1, name, foundWithin)
 			}
 		}
 	}
