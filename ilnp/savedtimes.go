@@ -28,13 +28,23 @@ func (st *savedState) rebase(from, to time.Time) {
 			}
 		}
 	}
+	// What users see of a time is its wall clock, which two readings of the clocks or a slew set
+	// apart from the monotonic one: a time that is shown stays as it was shown.
+	moveShown := func(t *time.Time) {
+		shown := t.Round(0)
+		move(t)
+		if d := shown.Sub(t.Round(0)); d.Abs() < jump {
+			*t = t.Add(d)
+		}
+	}
 	remotes := func(list []savedRemote) {
 		for i := range list {
 			move(&list[i].Expires, &list[i].Until)
 		}
 	}
 	for i := range st.Locals {
-		move(&st.Locals[i].Expires, &st.Locals[i].Since)
+		move(&st.Locals[i].Expires)
+		moveShown(&st.Locals[i].Since)
 	}
 	for i := range st.Known {
 		v := &st.Known[i]
@@ -44,7 +54,8 @@ func (st *savedState) rebase(from, to time.Time) {
 	for i := range st.Sessions {
 		v := &st.Sessions[i]
 		remotes(v.Remotes)
-		move(&v.PerFlow.Until, &v.ToldAt, &v.NonceUntil, &v.Started, &v.LastRx, &v.LastTx, &v.LastMove)
+		move(&v.PerFlow.Until, &v.ToldAt, &v.NonceUntil, &v.LastRx, &v.LastTx, &v.LastMove)
+		moveShown(&v.Started)
 		for k := range v.Told {
 			move(&v.Told[k])
 		}

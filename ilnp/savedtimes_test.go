@@ -185,3 +185,38 @@ func TestReadingsOfOneBeginning(t *testing.T) {
 		}
 	}
 }
+
+// TestShownTimesStay: the two clocks are read one after the other, so that the wall clock of two instants
+// differs by some nanoseconds more or less than the monotonic one. When a session began is shown by the
+// wall clock, and stays as it was shown.
+func TestShownTimesStay(t *testing.T) {
+	boot := time.Now()
+	apart := func(at time.Time) time.Duration { return at.Round(0).Sub(boot.Round(0)) - at.Sub(boot) }
+	start := time.Now()
+	for range 1_000_000 {
+		if apart(start) != 0 {
+			break
+		}
+		start = time.Now()
+	}
+	if apart(start) == 0 {
+		t.Fatal("a million readings of both clocks did not differ")
+	}
+	config := func(c *Config) { c.Boot = boot }
+	b := newBench(t, config)
+	b.now = start
+	b.prefix(1, netA, 20*time.Minute)
+	b.open(netP)
+	since, local := b.sessions[theKey].started.Round(0), b.host.locals[0].since.Round(0)
+	next := newBench(t, config)
+	next.now = b.now
+	if err := next.Restore(next.now, b.Export()); err != nil {
+		t.Fatal(err)
+	}
+	if got := next.sessions[theKey].started.Round(0); !got.Equal(since) {
+		t.Errorf("the session began at %v, before at %v", got, since)
+	}
+	if got := next.host.locals[0].since.Round(0); !got.Equal(local) {
+		t.Errorf("the locator is there since %v, before since %v", got, local)
+	}
+}
