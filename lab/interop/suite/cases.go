@@ -234,6 +234,8 @@ func moves(roam, target, hard, in bool) func(context.Context, *trial) error {
 			err = idle(ctx, after)
 		}
 		if err == nil && roam && !hard {
+			// Under load the target may not have answered yet: that is a matter of time.
+			_ = within(ctx, t.slack, "acknowledgement", func() bool { return t.acknowledged(ctx) })
 			err = errors.Join(t.cut(), idle(ctx, after))
 		}
 		if err != nil {
