@@ -81,7 +81,8 @@ func (w *world) datagrams(t *testing.T, answers bool, rtt time.Duration) (got, t
 	}))
 	defer out.Close()
 	var lock sync.Mutex
-	seen := make(map[uint32]int)
+	seen := make(map[uint32][]time.Duration)
+	began := time.Now()
 	go func() {
 		b := make([]byte, 64)
 		for {
@@ -90,7 +91,8 @@ func (w *world) datagrams(t *testing.T, answers bool, rtt time.Duration) (got, t
 				return
 			}
 			lock.Lock()
-			seen[binary.BigEndian.Uint32(b[:n])]++
+			nr := binary.BigEndian.Uint32(b[:n])
+			seen[nr] = append(seen[nr], time.Since(began))
 			lock.Unlock()
 			if answers {
 				_, _ = in.WriteTo(b[:n], from)
@@ -110,9 +112,10 @@ func (w *world) datagrams(t *testing.T, answers bool, rtt time.Duration) (got, t
 	testutil.Wait(4*rtt+2*time.Second, all)
 	lock.Lock()
 	defer lock.Unlock()
-	for _, n := range seen {
-		if n > 1 {
+	for nr, at := range seen {
+		if len(at) > 1 {
 			twice++
+			t.Logf("datagram %d, due at %v, came at %v", nr, time.Duration(nr)*20*time.Millisecond, at)
 		}
 	}
 	return len(seen), twice

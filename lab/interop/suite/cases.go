@@ -248,6 +248,8 @@ func moves(roam, target, hard, in bool) func(context.Context, *trial) error {
 
 // judge ends the flows. After a hard event they need only have recovered.
 func (t *trial) judge(ctx context.Context, f flows, hard bool) {
+	turns := f.tcp.count()
+	_ = within(ctx, t.slack, "another echo", func() bool { return f.tcp.count() > turns })
 	gap, err := f.tcp.end()
 	f.udp.end(ctx)
 	t.note("tcp_gap_ms", ms(gap), fmt.Sprintf("TCP gap %.2f s", gap.Seconds()))
