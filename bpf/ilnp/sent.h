@@ -45,7 +45,8 @@ __noinline int is_silent(const struct session_live *l, __u32 slot, __u32 now)
  */
 static __always_inline int is_acknowledgement(const struct session_live *l, const __u8 *offset, __u32 len, __u32 now)
 {
-	return now - l->last_rx <= tick(ACKNOWLEDGED) && !(offset[1] & (TCP_SYN | TCP_FIN)) && len <= (offset[0] >> 4) * 4;
+	return now - l->last_rx <= tick(ACKNOWLEDGED) && !(offset[1] & (TCP_SYN | TCP_FIN)) &&
+	       len <= (offset[0] >> 4) * 4;
 }
 
 /* Notes that a local application sends by the session, be it that the packet leaves or

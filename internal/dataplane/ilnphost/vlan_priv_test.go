@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -42,7 +43,8 @@ func newVLANRig(t *testing.T) vlanRig {
 	testutil.NeedKernel(t, "tcx links", r.set.TCX()) // for the program behind ours
 	r.below = newLink(t, "below", unix.IFF_TAP)
 	r.stack = newTunnel(t, "stack")
-	out, err := exec.Command("ip", "link", "add", "link", "below", "name", "vlan5", "type", "vlan", "id", "5").CombinedOutput()
+	add := strings.Fields("link add link below name vlan5 type vlan id 5")
+	out, err := exec.Command("ip", add...).CombinedOutput()
 	testutil.NeedKernel(t, "VLAN", !bytes.Contains(out, []byte("Unknown device type")))
 	r.must(err)
 	for _, line := range []string{
@@ -135,7 +137,8 @@ func (r vlanRig) wantSegments(what string, next func() []byte, src, dst roam.ILV
 		up := p[ip6.HeaderLen:]
 		c, err := ip6.Walk(p)
 		r.must(err)
-		if c.Header.Src != src.Addr() || c.Header.Dst != dst.Addr() || ip6.Checksum(src.Addr(), dst.Addr(), ip6.TCP, up) != 0 {
+		if c.Header.Src != src.Addr() || c.Header.Dst != dst.Addr() ||
+			ip6.Checksum(src.Addr(), dst.Addr(), ip6.TCP, up) != 0 {
 			r.t.Fatalf("%s: packet %d is %x", what, packets, p[:ip6.HeaderLen+20])
 		}
 		if !bytes.HasPrefix(data, up[20:]) || len(up) == 20 {
