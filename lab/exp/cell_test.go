@@ -237,3 +237,14 @@ func TestCounts(t *testing.T) {
 		t.Errorf("a stall while nothing but cells of before were read counts (%v)", err)
 	}
 }
+
+// A store that cannot be reached is empty.
+func TestClear(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := OpenStore(filepath.Join(file, "below")).Clear(); err != nil {
+		t.Errorf("below a file: %v", err)
+	}
+}

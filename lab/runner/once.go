@@ -49,7 +49,8 @@ func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 		res.StallMonitor.Repeats += repeats
 		if !res.StallMonitor.Disturbed || repeats >= r.preset.Repeats || cells {
 			res.Judge(r.expect)
-			if r.opt.Runs > 1 { // a single one is about to be written anyway
+			// A single one is about to be written anyway, and virtual time repeats itself.
+			if r.opt.Runs > 1 && r.opt.Engine != exp.Sim {
 				err = store.Save(wholeRun, res)
 			}
 			return res, err
