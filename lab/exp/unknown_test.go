@@ -19,9 +19,9 @@ func TestUnknown(t *testing.T) {
 	const all = "\n  quickstart\n  yanagida-duality-udp\n  flood\n  yanagida-mobility-udp"
 	known = append(known, "yanagida-mobility-udp")
 	for name, want := range map[string]string{
-		"nope":     `no preset is called "nope"; there are:` + all,
-		"f":        `no preset is called "f"; there are:` + all,
-		"start":    `no preset is called "start"; did you mean "quickstart"?`,
+		"nope":  `no preset is called "nope"; there are:` + all,
+		"f":     `no preset is called "f"; there are:` + all,
+		"start": `no preset is called "start"; did you mean "quickstart"?`,
 		"yanagida": `no preset is called "yanagida"; did you mean one of these?` +
 			"\n  yanagida-duality-udp\n  yanagida-mobility-udp",
 	} {

@@ -183,6 +183,14 @@ func TestCutsAndSwaps(t *testing.T) {
 	if l, d := tr.Late(), tr.StillCame(); l != 70*time.Millisecond || d != 430*time.Millisecond {
 		t.Errorf("late by %v, still came for %v", l, d)
 	}
+	tr.Steps[0].Step = Step{Op: Call, From: "net1"} // which is up to what it calls
+	if d := tr.StillCame(); d != 430*time.Millisecond {
+		t.Errorf("after a call still came for %v", d)
+	}
+	tr.Steps[0].From = ""
+	if d := tr.StillCame(); d != 0 {
+		t.Errorf("without a cut still came for %v", d)
+	}
 }
 
 // Each correspondent has a counter of its own, and only acknowledgements with a nonce count.

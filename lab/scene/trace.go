@@ -55,6 +55,9 @@ func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Sess
 	if err != nil {
 		return nil, err
 	}
+	if s.Mobile().Node != nil && slices.ContainsFunc(t.Steps, func(d Done) bool { return d.cut() != "" }) {
+		s.env.Kept.Cut(exp.Cuts{LateMs: stats.Millis(t.Late()), StillCameMs: stats.Millis(t.StillCame())})
+	}
 	t.Adverts, t.Drops = s.ra.seen(), s.Drops()
 	for _, e := range s.Ends {
 		if e.Node != nil {
@@ -130,8 +133,8 @@ func (t *Trace) Moved(link string, before time.Time) bool {
 // took the way to its network, at most and to the interval of two samples.
 func (t *Trace) StillCame() (worst time.Duration) {
 	for i, d := range t.Steps {
-		link := map[Op]string{Detach: d.Link, Cut: d.Link, Swap: d.From}[d.Op]
-		if link == "" || d.Host != "" {
+		link := d.cut()
+		if link == "" {
 			continue
 		}
 		back := t.End
@@ -149,6 +152,14 @@ func (t *Trace) StillCame() (worst time.Duration) {
 		}
 	}
 	return worst
+}
+
+// cut returns the link that a step takes from the mobile host, "" if none.
+func (d Done) cut() string {
+	if d.Host != "" {
+		return ""
+	}
+	return map[Op]string{Detach: d.Link, Cut: d.Link, Swap: d.From, Call: d.From}[d.Op]
 }
 
 // idleFrames are what a network gets between two samples without data: neighbor discovery.
