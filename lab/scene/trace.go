@@ -174,10 +174,23 @@ func (t *Trace) SampleAt(at time.Time) Sample {
 	return t.Samples[i]
 }
 
-// Shares returns the shares of the links in the bytes carried between two times, in per
-// cent, from the mobile host and to it.
+// Within returns the first sample of a span and the last one; twice the same if it has none but one.
+func (t *Trace) Within(from, to time.Time) (a, b Sample) {
+	a = t.SampleAt(from)
+	b = a
+	for _, s := range t.Samples {
+		if s.At.After(a.At) && !s.At.After(to) {
+			b = s
+		}
+	}
+	return a, b
+}
+
+// Shares returns the shares of the links in the bytes carried between the first sample of a span
+// and the last one, in per cent, from the mobile host and to it. So a sample that came late does not
+// count what the next span carried.
 func (t *Trace) Shares(from, to time.Time) (out, in map[string]float64) {
-	a, b := t.SampleAt(from), t.SampleAt(to)
+	a, b := t.Within(from, to)
 	return shares(a.Out, b.Out), shares(a.In, b.In)
 }
 
