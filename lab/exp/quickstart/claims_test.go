@@ -315,9 +315,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("a set that is in use late", func(x *records) { x.bringUp = 1000 * ms }, "set-change")
 	add("a late cut", func(x *records) { x.lateCut = 1100 * ms }, "on-time")
 	ownership(lost, add)
-	add("the kernel refuses one", func(x *records) {
-		x.out = func(d *exptest.Datagram) { d.Refused = d.At == lost }
-	}, "soft-loss")
+	add("the kernel refuses one", func(x *records) { x.out = refuse(lost) }, "soft-loss")
 	add("a route lost", func(x *records) { x.routes = "default via fe80::1 dev net1 proto ra metric 1024\n" }, "routes")
 	add("a route left", func(x *records) { x.routes += "2001:db8:9::/64 dev net2 metric 1\n" }, "routes")
 	for what, alter := range map[string]func(*traffic){
@@ -368,6 +366,11 @@ func ownership(lost time.Duration, add func(name string, alter func(*records), r
 		x.spilled.Add(1, number)
 		x.spilled.Add(1, number+1)
 	}, "soft-loss")
+}
+
+// refuse has the kernel refuse the datagrams of a moment.
+func refuse(at time.Duration) func(*exptest.Datagram) {
+	return func(d *exptest.Datagram) { d.Refused = d.At == at }
 }
 
 // A phase counts from when its links, and no others, carry data both ways.
