@@ -157,3 +157,17 @@ func TestDocumentedExampleIsTheExample(t *testing.T) {
 		t.Error("docs/lab.md does not show the example")
 	}
 }
+
+// Each experiment that takes a link from a host with Roam has the metrics of that, others none.
+func TestCutsAreMetrics(t *testing.T) {
+	r, kept := result.New("x"), exp.Tally{}
+	addCuts(r, &kept)
+	if len(r.Metrics)+len(r.Unmeasured) != 0 {
+		t.Errorf("without a cut: %v", r.Metrics)
+	}
+	kept.Cut(exp.Cuts{LateMs: 3, StillCameMs: 90})
+	addCuts(r, &kept)
+	if r.Metrics["cut_late_ms"] != 3 || r.Metrics["cut_still_came_ms"] != 90 {
+		t.Errorf("%v", r.Metrics)
+	}
+}
