@@ -143,6 +143,9 @@ func (c *Core) offer(now time.Time, s *session) {
 		if encap {
 			form = FormUDP
 		}
+		if encap || h.tries%2 == 1 { // the next offer has the allowance for itself
+			c.vouch(now, s, path, encap)
+		}
 		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
 		handshakes{c}.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
 	}
@@ -358,6 +361,7 @@ func (c handshakes) challenged(now time.Time, s *session, key []byte, p ilnpwire
 		return reasonProofOld
 	}
 	h.challenge = p.Token
+	c.known[s.remoteNID].follows = true
 	if last := maskCounter(key, p); last < most {
 		c.prover.counter = max(c.prover.counter, last)
 	}
@@ -399,7 +403,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
-	s.hs = nil
+	s.hs, k.follows = nil, true
 	c.disarm(&s.schedule, timerProve)
 	c.sendProof(now, s, by, p.Encapsulated, q)
 	c.proved(now, s, by, p)
@@ -449,7 +453,7 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 		return reasonProofForged
 	}
 	if !a.confirmed {
-		a.confirmed = true
+		a.confirmed, c.known[p.Src.NID].follows = true, true
 		c.disarm(&s.schedule, timerProve)
 		c.validated(now, s, a.path.Remote)
 	}

@@ -130,7 +130,7 @@ func (pr *printer) rotated(r rotated) error {
 }
 
 // keyRevoke removes the replaced key.
-func keyRevoke(a *app) error {
+func keyRevoke(ctx context.Context, a *app) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -142,7 +142,15 @@ func keyRevoke(a *app) error {
 	case !was:
 		return control.Errorf(control.CodeNotFound, "there is no old key").
 			WithHint("`roam key rotate` replaces the present one")
-	case a.JSON:
+	}
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		_, err := b.Reload(ctx)
+		return err
+	})
+	if err != nil && !errors.Is(err, control.ErrNotRunning) {
+		a.Warn("the daemon has not forgotten the old key: %v; restart it", err)
+	}
+	if a.JSON {
 		return a.PrintJSON(map[string]string{"removed": keyfile.OldPath(cfg)})
 	}
 	fmt.Fprintln(a.Out, "the old key is removed: it vouches no more. A peer that has not added its line needs that of\n"+
