@@ -26,6 +26,7 @@ type correspondent struct {
 	guard      guard
 	copy       keyCopy
 	follows    bool                  // it has shown that it knows our present key
+	vouches    int                   // how often our old key has vouched towards it
 	vouched    time.Time             // when its key last vouched for another one
 	proofKeys  map[SessionKey][]byte // by receiver and sender; made when first asked for
 }

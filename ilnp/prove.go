@@ -138,13 +138,13 @@ func (c *Core) offer(now time.Time, s *session) {
 	}
 	h.tries++
 	h.last = now
+	if h.tries == 1 && c.vouch(now, s, path) {
+		return // the peer has until the next time to learn whose offer that is
+	}
 	for _, encap := range c.proofForms(s, path, h.tries) {
 		form := FormOption
 		if encap {
 			form = FormUDP
-		}
-		if encap || h.tries%2 == 1 { // the next offer has the allowance for itself
-			c.vouch(now, s, path, encap)
 		}
 		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
 		handshakes{c}.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])

@@ -14,7 +14,7 @@ import (
 
 // A node that has replaced its key has another Node Identifier, which none of its peers knows. So
 // the old key vouches for the new one: a message in the name of the old identifier goes ahead of
-// each offer, until the peer has shown that it knows the new one. Peers that cannot ask for it,
+// the offers of a session, until the peer has shown that it knows the new one. Peers that cannot ask for it,
 // as the node is under its old identifier nowhere, are contacted. DEVIATION from RFC 6743: see
 // docs/rfc/rfc6743.md and docs/design/keys.md.
 const (
@@ -102,18 +102,18 @@ func (c *Core) unaware(now time.Time) (list []roam.NID) {
 	return list
 }
 
-// vouch has the old key vouch for the new one, ahead of an offer. The programs of the peer hand
-// it over only behind a packet with the same nonce, so a probe goes ahead; its answer goes to
-// nobody.
-func (c *Core) vouch(now time.Time, s *session, path Path, encap bool) {
+// vouch has the old key vouch for the new one, ahead of the offers of a session, and reports
+// whether it does: in the form of options and in UDP by turns. The programs of the peer hand it
+// over only behind a packet with the same nonce, so a probe goes ahead; its answer goes to nobody.
+func (c *Core) vouch(now time.Time, s *session, path Path) bool {
 	k, old := c.known[s.remoteNID], c.inheritance.old
 	var t token
 	if !c.mayVouch(now, k) || !c.draw(now, t[:]) {
-		return
+		return false
 	}
 	secret, err := old.Key.Shared(k.public)
 	if err != nil {
-		return
+		return false
 	}
 	v := ilnpwire.Vouch{
 		Until: old.Until, Public: c.cfg.Key.Public, Modifier: c.cfg.Key.Modifier, NID: c.cfg.Key.NID,
@@ -122,21 +122,20 @@ func (c *Core) vouch(now time.Time, s *session, path Path, encap bool) {
 	v.ByOld = secret.Vouches(old.NID, s.remoteNID, body)
 	v.ByNew = k.secret.Vouches(v.NID, s.remoteNID, body)
 	src, dst := roam.ILV{NID: old.NID, L64: path.Local.L64}, roam.ILV{NID: s.remoteNID, L64: path.Remote}
-	form := FormOption
+	encap, form := s.encaps(path) || k.vouches%2 == 1 && c.hasUDP(s), FormOption
 	if encap {
 		form = FormUDP
 	}
+	k.vouches++
 	lu := ilnpwire.LocatorUpdate{
 		Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{{L64: path.Local.L64, Lifetime: 1}},
 	}
 	probe, err := c.buildProbe(src, dst, s.localNonce, t, probe{path: path, form: form})
 	if err != nil {
-		return
+		return false
 	}
-	if b, err := ilnpwire.BuildVouch(src, dst, s.localNonce, lu, v); err == nil {
-		c.transmitControl(now, s, path, probe, false)
-		c.transmitControl(now, s, path, b, encap)
-	}
+	b, err := ilnpwire.BuildVouch(src, dst, s.localNonce, lu, v)
+	return err == nil && c.transmitControl(now, s, path, probe, false) && c.transmitControl(now, s, path, b, encap)
 }
 
 // vouchBody returns what both MACs of a vouch cover. That of a pairing line is text.

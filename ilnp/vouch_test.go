@@ -155,7 +155,7 @@ func TestVouchInUDP(t *testing.T) {
 	p.a.cfg.UDPPort, p.b.cfg.UDPPort = 6740, 6740
 	p.both(vouchApart)
 	p.successions()
-	p.a.pass(3 * proofFirst)
+	p.a.pass(vouchFirst)
 	p.b.known[ownNID].vouched = time.Time{}
 	for _, s := range p.a.sent {
 		if q, err := ilnpwire.ParseControl(s.Packet, 6740); err == nil && q.Vouch != nil && q.Encapsulated {
