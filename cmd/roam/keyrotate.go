@@ -118,7 +118,8 @@ func (pr *printer) rotated(r rotated) error {
 		return err
 	}
 	fmt.Fprintf(pr.Out, "\nrun `roam down` and `roam up` here when no session is needed: until then this host has\n"+
-		"its old identifier and key. Then on each peer, until %s:\n", r.Old.Until.Format(time.RFC3339))
+		"its old identifier and key. Then the peers that it reaches until %s take the new ones over\n"+
+		"by themselves. On others:\n", r.Old.Until.Format(time.RFC3339))
 	for _, l := range r.Lines {
 		fmt.Fprintf(pr.Out, "\n%s:\nroam add %s\n", l.Peer, l.Line)
 	}
@@ -153,7 +154,7 @@ func keyRevoke(ctx context.Context, a *app) error {
 	if a.JSON {
 		return a.PrintJSON(map[string]string{"removed": keyfile.OldPath(cfg)})
 	}
-	fmt.Fprintln(a.Out, "the old key is removed: it vouches no more. A peer that has not added its line needs that of\n"+
+	fmt.Fprintln(a.Out, "the old key is removed: it vouches no more. A peer that has not taken the new one over needs the line of\n"+
 		"`roam export` now, with `roam add --replace`; run `roam down` and `roam up` if you have not since the rotation")
 	return nil
 }
