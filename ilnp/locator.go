@@ -397,7 +397,7 @@ func (c *Core) hostTimeout(now time.Time, t timer) {
 		return
 	}
 	if t == timerVouch {
-		c.announce(now)
+		handshakes{c}.announce(now)
 		return
 	}
 	c.host.dropUnconfirmed(now)

@@ -138,7 +138,7 @@ func (c *Core) offer(now time.Time, s *session) {
 	}
 	h.tries++
 	h.last = now
-	if h.tries == 1 && c.vouch(now, s, path) {
+	if h.tries == 1 && (handshakes{c}).vouch(now, s, path) {
 		return // the peer has until the next time to learn whose offer that is
 	}
 	for _, encap := range c.proofForms(s, path, h.tries) {
@@ -196,6 +196,8 @@ func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, b
 		refused = handshakes{c}.handleOffer(now, key, by, p)
 	case ilnpwire.ProofConfirm:
 		refused = handshakes{c}.handleConfirm(now, key, p)
+	case ilnpwire.ProofNotice:
+		refused = handshakes{c}.handleNotice(now, key, p)
 	default:
 		refused = handshakes{c}.handleAnswer(now, key, by, p)
 	}
@@ -456,6 +458,9 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 		a.confirmed, c.known[p.Src.NID].follows = true, true
 		c.disarm(&s.schedule, timerProve)
 		c.validated(now, s, a.path.Remote)
+		if !s.owned {
+			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))
+		}
 	}
 	return ""
 }

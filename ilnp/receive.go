@@ -57,7 +57,7 @@ func (c *node) claimed(packet []byte) SessionKey {
 func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) {
 	key := SessionKey{p.Dst.NID, p.Src.NID}
 	if p.Vouch != nil {
-		c.handleVouch(now, p, len(packet))
+		handshakes{c}.handleVouch(now, p, len(packet))
 		return
 	}
 	if p.Proof != nil {

@@ -60,13 +60,13 @@ func (c *Core) SetOldKey(now time.Time, old *OldKey) {
 }
 
 // mayVouch reports whether the old key is to vouch towards a correspondent.
-func (c *Core) mayVouch(now time.Time, k *correspondent) bool {
+func (c handshakes) mayVouch(now time.Time, k *correspondent) bool {
 	old := c.inheritance.old
 	return old != nil && now.Before(old.Until) && k != nil && !k.follows && c.proves(k.nid) && k.secret.Present()
 }
 
 // announce contacts the next correspondent that may not know of the new key.
-func (c *Core) announce(now time.Time) {
+func (c handshakes) announce(now time.Time) {
 	h := &c.inheritance
 	if len(h.queue) == 0 {
 		h.queue = c.unaware(now)
@@ -92,7 +92,7 @@ func (c *Core) announce(now time.Time) {
 }
 
 // unaware returns the correspondents that may not know of the new key, in the order of their NIDs.
-func (c *Core) unaware(now time.Time) (list []roam.NID) {
+func (c handshakes) unaware(now time.Time) (list []roam.NID) {
 	for nid, k := range c.known {
 		if c.mayVouch(now, k) && len(k.locators) > 0 {
 			list = append(list, nid)
@@ -105,7 +105,7 @@ func (c *Core) unaware(now time.Time) (list []roam.NID) {
 // vouch has the old key vouch for the new one, ahead of the offers of a session, and reports
 // whether it does: in the form of options and in UDP by turns. The programs of the peer hand it
 // over only behind a packet with the same nonce, so a probe goes ahead; its answer goes to nobody.
-func (c *Core) vouch(now time.Time, s *session, path Path) bool {
+func (c handshakes) vouch(now time.Time, s *session, path Path) bool {
 	k, old := c.known[s.remoteNID], c.inheritance.old
 	var t token
 	if !c.mayVouch(now, k) || !c.draw(now, t[:]) {
@@ -145,7 +145,7 @@ func vouchBody(v ilnpwire.Vouch, old roam.NID) string {
 
 // handleVouch handles a vouch. The first check costs a few HMACs; the one operation with a
 // public key is for those that the old key vouches for.
-func (c *Core) handleVouch(now time.Time, p ilnpwire.Packet, bytes int) {
+func (c handshakes) handleVouch(now time.Time, p ilnpwire.Packet, bytes int) {
 	nids, v := SessionKey{p.Dst.NID, p.Src.NID}, *p.Vouch
 	k, next := c.known[p.Src.NID], c.known[v.NID]
 	if !p.Nonce.Present() {

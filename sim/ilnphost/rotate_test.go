@@ -51,7 +51,7 @@ func (w *proving) follow(t *testing.T, taken *[]ilnp.Succession) {
 // TestRotation: a host has a new key and identifier, and comes back in another network than the one
 // that its peer lists. The peer takes it over within a second, once, without a packet of an
 // application or a user; then data flow both ways. So does the next rotation. What was recorded
-// of the first one changes nothing when it is sent again.
+// of the first one changes nothing when it is replayed.
 func TestRotation(t *testing.T) {
 	w := newProving(t, 3, netA)
 	f := w.startEvery(t, 10*time.Millisecond, true)

@@ -213,7 +213,7 @@ func (h *Host) prepare(probeID uint16) (err error) {
 		StateFile: stateFile(h.cfg), RecordFile: h.cfg.Record(), SaveEvery: min(h.cfg.ILNP.IdleTimeout/4, saveEvery), Disabled: h.cfg.Uplinks.Disabled,
 		Rules: h.cfg.Rules, CgroupID: dataplane.CgroupID, Preference: h.cfg.Uplinks.PreferenceOf,
 		OnEvent: h.onEvent, OnTrouble: h.onTrouble, OnDevice: h.onDevice, OnTick: h.onTick, OnRestored: h.restored,
-		OnSuccession: h.onSuccession, Log: h.log,
+		OnSuccession: func(s ilnp.Succession) { follow(h, s) }, Log: h.log,
 	})
 	if err := h.firstNames(); err != nil {
 		return err

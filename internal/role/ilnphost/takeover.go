@@ -74,9 +74,9 @@ func succession(old, r naming.Record) naming.Record {
 // successionWithin is how long a succession may take to be written down.
 const successionWithin = 10 * time.Second
 
-// onSuccession changes the record of a correspondent whose old key vouches for a new one, beside
+// follow changes the record of a correspondent whose old key vouches for a new one, beside
 // the engine's goroutine: to verify the hash takes about 0.1 s, and the file is written.
-func (h *Host) onSuccession(s ilnp.Succession) {
+func follow(h *Host, s ilnp.Succession) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), successionWithin)
 		defer cancel()
