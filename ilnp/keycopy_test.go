@@ -165,11 +165,11 @@ func TestKeyCopyIsTold(t *testing.T) {
 	q, notice := p.last(ilnpwire.ProofNotice)
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: []ilnpwire.LocatorEntry{entry(netP, 0, 1)}}
 	to := map[roam.L64]*bench{netA: first, netQ: newer}[q.Dst.L64]
-	key := proofKey(to.known[peerNID].secret, peerNID, ownNID)
+	key, own := proofKey(to.known[peerNID].secret, peerNID, ownNID), p.session(to).localNonce
 	for name, forge := range map[string]func(f *ilnpwire.Proof){
 		"by nobody's key":   func(f *ilnpwire.Proof) { f.MAC[0]++ },
-		"without the root":  func(f *ilnpwire.Proof) { f.Token[0]++; *f = sealProof(key, *f, q.Nonce, p.session(to).localNonce) },
-		"with other places": func(f *ilnpwire.Proof) { f.Locators[0]++; *f = sealProof(key, *f, q.Nonce, p.session(to).localNonce) },
+		"without the root":  func(f *ilnpwire.Proof) { f.Token[0]++; *f = sealProof(key, *f, q.Nonce, own) },
+		"with other places": func(f *ilnpwire.Proof) { f.Locators[0]++; *f = sealProof(key, *f, q.Nonce, own) },
 		"for another nonce": func(f *ilnpwire.Proof) { *f = sealProof(key, *f, q.Nonce, Nonce{}) },
 	} {
 		f := *q.Proof

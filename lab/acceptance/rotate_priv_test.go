@@ -108,7 +108,8 @@ func TestRotateAlone(t *testing.T) {
 		s := cn.with("mn")
 		return s.NID != before && s.State == "established" && s.Proof == "keyed"
 	}, "cn has the new identifier and a keyed session")
-	if old, err := os.ReadFile(filepath.Join(cn.Host.Dir(), "state", "peers")); err != nil || strings.Contains(string(old), before.String()) {
+	file := filepath.Join(cn.Host.Dir(), "state", "peers")
+	if old, err := os.ReadFile(file); err != nil || strings.Contains(string(old), before.String()) {
 		t.Errorf("cn still has the old identifier on file: %v\n%s", err, old)
 	}
 	w.talk(t, "cn", "tcp6", "mn", 7007).echoed(t, "after, to it")

@@ -86,7 +86,8 @@ func follow(h *Host, s ilnp.Succession) {
 			_, err = h.changePeer(ctx, r.NID, func(b book) (book, error) { return succeeded(b, s.Old, r) })
 		}
 		if err != nil {
-			h.log.Warn("a peer's old key vouches for a new one, which is not taken over", "nid", s.Old, "next", s.NID, "err", err)
+			h.log.Warn("a peer's old key vouches for a new one, which is not taken over",
+				"nid", s.Old, "next", s.NID, "err", err)
 			return
 		}
 		h.log.Info("a peer has a new key and identifier: its old key vouches for them", "nid", s.NID, "before", s.Old)
