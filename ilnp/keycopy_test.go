@@ -163,7 +163,8 @@ func TestKeyCopyIsTold(t *testing.T) {
 		}
 	}
 	q, notice := p.last(ilnpwire.ProofNotice)
-	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: []ilnpwire.LocatorEntry{entry(netP, 0, 1)}}
+	list := []ilnpwire.LocatorEntry{entry(netP, 0, 1)}
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: list}
 	to := map[roam.L64]*bench{netA: first, netQ: newer}[q.Dst.L64]
 	key, own := proofKey(to.known[peerNID].secret, peerNID, ownNID), p.session(to).localNonce
 	for name, forge := range map[string]func(f *ilnpwire.Proof){

@@ -22,7 +22,8 @@ func (w *proving) heirOf(t *testing.T, before *Node, seed uint64, name string) *
 	h := w.AddNode(name, ilnp.Config{NIDs: []roam.NID{k.NID}, Mode: ilnp.Soft, Key: &k})
 	w.keys[h] = &k
 	w.know(t, h, w.server, netS)
-	h.core.SetOldKey(w.Now(), &ilnp.OldKey{Key: *w.keys[before], NID: before.nid, Until: w.Now().Add(7 * 24 * time.Hour)})
+	until := w.Now().Add(7 * 24 * time.Hour)
+	h.core.SetOldKey(w.Now(), &ilnp.OldKey{Key: *w.keys[before], NID: before.nid, Until: until})
 	h.Settle()
 	return h
 }

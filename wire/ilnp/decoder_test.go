@@ -67,9 +67,9 @@ func decodeExperiment(t *testing.T, b []byte) (e experiment) {
 // TestOtherDecoder: what the builders write, a decoder that was written from the diagrams reads:
 // proofs, MACs and vouches, as options and in UDP.
 func TestOtherDecoder(t *testing.T) {
-	lu := ilnp.LocatorUpdate{
-		Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: 0x2001_0db8_0007_0008, Preference: 3, Lifetime: 9}},
-	}
+	const place = 0x2001_0db8_0007_0008
+	list := []ilnp.LocatorEntry{{L64: place, Preference: 3, Lifetime: 9}}
+	lu := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: list}
 	mac := [16]byte{1, 3, 5, 7, 15: 0xee}
 	proof := ilnp.Proof{Step: ilnp.ProofChallenge, Counter: 0x1122334455667788, Ephemeral: [32]byte{9, 31: 8},
 		Token: [16]byte{4, 15: 2}, Locators: [8]roam.L64{0x2001_0db8_0007_0008, 7: 5}, MAC: mac}
@@ -111,7 +111,7 @@ func TestOtherDecoder(t *testing.T) {
 					t.Errorf("%s, %s: option %x, want %x", name, form, e.data, c.want)
 				case !bytes.Equal(e.nonce, n.Value()) || !bytes.Equal(e.src, from[:]) || !bytes.Equal(e.dst, to[:]):
 					t.Errorf("%s, %s: nonce %x, from %x to %x", name, form, e.nonce, e.src, e.dst)
-				case len(e.message) != 20 || e.message[0] != 156 || !bytes.Equal(e.message[8:16], number(0x2001_0db8_0007_0008)):
+				case len(e.message) != 20 || e.message[0] != 156 || !bytes.Equal(e.message[8:16], number(place)):
 					t.Errorf("%s, %s: message %x", name, form, e.message)
 				}
 			}

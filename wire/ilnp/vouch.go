@@ -68,7 +68,8 @@ func (v Vouch) option() ip6.Option {
 // parseVouch reads the option whose type is at the start of b; nil: it is another one, or of
 // another length.
 func parseVouch(b []byte) *Vouch {
-	if len(b) < vouchOptLen || !bytes.Equal(b[:vouchUntilAt], []byte{OptionExperiment, vouchDataLen, kindVouch, 0, 0, 0}) {
+	head := []byte{OptionExperiment, vouchDataLen, kindVouch, 0, 0, 0}
+	if len(b) < vouchOptLen || !bytes.Equal(b[:vouchUntilAt], head) {
 		return nil
 	}
 	return &Vouch{

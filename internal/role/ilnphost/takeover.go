@@ -105,8 +105,8 @@ func succeeded(b book, older roam.NID, r naming.Record) (book, error) {
 	case b.record(r.NID).Key.Present():
 		return b, control.Errorf(control.CodeConflict, "node %v is known already", r.NID)
 	case len(in) > 0:
-		return b, control.Errorf(control.CodeConflict, "%v is written in %s, which Roam does not edit: put this line there, "+
-			"then `roam config reload`: %s", older, in[0].Place, succession(old, r).HostsLine())
+		return b, control.Errorf(control.CodeConflict, "%v is written in %s, which Roam does not edit: "+
+			"put this line there, then `roam config reload`: %s", older, in[0].Place, succession(old, r).HostsLine())
 	}
 	return b.succeed(older, succession(old, r))
 }
