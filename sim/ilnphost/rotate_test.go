@@ -66,9 +66,11 @@ func TestRotation(t *testing.T) {
 		before.Down(1)
 		next := w.heirOf(t, before, uint64(i), name)
 		next.Up(1, at[i], near, roam.Infinite)
+		start := w.Now()
 		if !w.RunUntil(time.Second, func() bool { return w.server.peer(next).Proved && next.peer(w.server).Proved }) {
 			t.Fatalf("%s: no session within 1 s; taken %v, refused %v", name, taken, w.server.core.RejectedInput())
 		}
+		t.Logf("%s: a session after %v", name, w.Now().Sub(start))
 		if len(taken) != i+1 || taken[i].Old != before.nid || taken[i].NID != next.nid {
 			t.Fatalf("taken over: %v", taken)
 		}
@@ -99,9 +101,11 @@ func TestRotationOfAPeerThatIsAway(t *testing.T) {
 	next.Up(1, netA, near, roam.Infinite)
 	w.Run(time.Hour)
 	w.server.Up(1, netS, near, roam.Infinite)
+	start := w.Now()
 	if !w.RunUntil(11*time.Minute, func() bool { return w.server.peer(next).Proved }) {
 		t.Fatalf("the peer has not heard within 11 min: taken %v", taken)
 	}
+	t.Logf("a session %v after its return", w.Now().Sub(start))
 	if len(taken) != 1 {
 		t.Errorf("taken over %v", taken)
 	}
