@@ -166,7 +166,7 @@ func (c handshakes) handleVouch(now time.Time, p ilnpwire.Packet, bytes int) {
 	case !now.Before(v.Until):
 		c.refuse(now, nids, reasonVouchOld)
 		return
-	case v.NID == p.Src.NID || slices.Contains(c.cfg.NIDs, v.NID) || next != nil && next.keyed:
+	case slices.Contains(c.cfg.NIDs, v.NID) || next != nil && next.keyed:
 		c.refuse(now, nids, reasonVouchTaken)
 		return
 	case !k.vouched.IsZero() && now.Sub(k.vouched) < vouchRepeat:
