@@ -80,10 +80,11 @@ var ErrConfig = errors.New("invalid configuration of the core")
 //	node         the host, its sessions and what is known of their correspondents
 type Core struct {
 	liveness
-	configured Mode // cfg.Mode before any command
-	names      ownership
-	pending    pendingPeers
-	prover     prover
+	configured  Mode // cfg.Mode before any command
+	names       ownership
+	pending     pendingPeers
+	prover      prover
+	inheritance inheritance
 }
 
 // New makes a core without locators, peers or sessions.

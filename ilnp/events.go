@@ -35,6 +35,10 @@ const (
 	reasonProofPlace  = "proof from a locator that it does not list"
 	reasonProofMany   = "proof challenged, as too many came"
 	reasonProofOpen   = "peer did not confirm its proof"
+	reasonVouchNoKey  = "vouch of a peer whose key this host lacks"
+	reasonVouchForged = "vouch that is forged"
+	reasonVouchOld    = "vouch whose time is over"
+	reasonVouchTaken  = "vouch for a node that is known already"
 	reasonUnproven    = "peer with a key has sent no proof"
 	reasonMoveNoMAC   = "nonce from a locator that no update with a mac lists"
 
@@ -50,6 +54,7 @@ var suspicious = map[string]bool{
 	reasonNoNonce: true, reasonWrongNonce: true, reasonNoSession: true, reasonLocator: true, reasonToken: true, reasonQuote: true,
 	reasonTooMany: true, reasonForged: true, reasonElsewhere: true, reasonSite: true,
 	reasonProofForged: true, reasonProofOld: true, reasonProofPlace: true, reasonProofOpen: true, reasonUnproven: true,
+	reasonVouchForged: true, reasonVouchOld: true, reasonVouchTaken: true,
 	reasonNoMAC: true, reasonWrongMAC: true, reasonReplayed: true, reasonMoveNoMAC: true,
 }
 

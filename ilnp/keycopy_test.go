@@ -3,6 +3,7 @@ package ilnp
 import (
 	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -110,6 +111,85 @@ func TestKeyCopied(t *testing.T) {
 	p.b.now = p.b.now.Add(2 * copyShown)
 	if v := p.b.Peers(p.b.now)[0]; v.KeyCopy != nil {
 		t.Errorf("still shown at %v", v.KeyCopy)
+	}
+}
+
+// TestKeyCopyIsTold: both hosts with the key hear of the other one, each in its own session: the
+// one that has the name at once, the newer one when its session is confirmed.
+func TestKeyCopyIsTold(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	first, s := p.a, p.session(p.b)
+	newer := newBench(t, func(c *Config) {
+		c.Key, c.Rand = &p.keys[0], seeded{rand.New(rand.NewPCG(8, 8))}
+	})
+	newer.now = first.now
+	newer.prefix(1, netQ, roam.Infinite)
+	p.know(newer, 0)
+	p.own = Nonce{Len: 4, Bytes: [12]byte{7, 7}}
+	newer.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	for range 40 {
+		for _, h := range []*bench{first, newer} {
+			for _, m := range h.sent {
+				p.deliver(p.b, m.Packet)
+			}
+			h.sent = nil
+		}
+		s.lastNonceRx = p.b.now.Add(time.Hour) // it is in use
+		sent := p.b.sent
+		p.b.sent = nil
+		for _, m := range sent {
+			p.wire = append(p.wire, m.Packet)
+			to := first
+			if p.b.parse(m).Dst.L64 == netQ {
+				to = newer
+			}
+			p.deliver(to, m.Packet)
+		}
+		for _, h := range []*bench{first, newer, p.b} {
+			h.pass(50 * time.Millisecond)
+		}
+	}
+	for name, h := range map[string]*bench{"first": first, "newer": newer} {
+		var at []roam.L64
+		for _, e := range h.events {
+			if e.Kind == KeyCopied {
+				at = e.Locators
+			}
+		}
+		if h.count(KeyCopied) != 1 || !slices.Equal(at, []roam.L64{netQ, netA}) {
+			t.Errorf("the %s one is told %d times, of %v; refused %v", name, h.count(KeyCopied), at, h.RejectedInput())
+		}
+	}
+	q, notice := p.last(ilnpwire.ProofNotice)
+	list := []ilnpwire.LocatorEntry{entry(netP, 0, 1)}
+	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: list}
+	to := map[roam.L64]*bench{netA: first, netQ: newer}[q.Dst.L64]
+	key, own := proofKey(to.known[peerNID].secret, peerNID, ownNID), p.session(to).localNonce
+	for name, forge := range map[string]func(f *ilnpwire.Proof){
+		"by nobody's key":   func(f *ilnpwire.Proof) { f.MAC[0]++ },
+		"without the root":  func(f *ilnpwire.Proof) { f.Token[0]++; *f = sealProof(key, *f, q.Nonce, own) },
+		"with other places": func(f *ilnpwire.Proof) { f.Locators[0]++; *f = sealProof(key, *f, q.Nonce, own) },
+		"for another nonce": func(f *ilnpwire.Proof) { *f = sealProof(key, *f, q.Nonce, Nonce{}) },
+	} {
+		f := *q.Proof
+		forge(&f)
+		b, err := ilnpwire.BuildProof(q.Src, q.Dst, q.Nonce, lu, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to.known[peerNID].copy.noticed = time.Time{}
+		refused := to.RejectedInput()[reasonProofForged]
+		if to.receive(1, b); to.count(KeyCopied) != 1 || to.RejectedInput()[reasonProofForged] != refused+1 {
+			t.Errorf("%s: told %d times, refused %v", name, to.count(KeyCopied), to.RejectedInput())
+		}
+	}
+	if to.receive(1, notice); to.count(KeyCopied) != 2 {
+		t.Error("the right one is not told of again, a minute later")
+	}
+	if to.receive(1, notice); to.count(KeyCopied) != 2 {
+		t.Error("it is told of twice within a minute")
 	}
 }
 

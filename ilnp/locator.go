@@ -396,6 +396,10 @@ func (c *Core) hostTimeout(now time.Time, t timer) {
 		c.nextBatch(now)
 		return
 	}
+	if t == timerVouch {
+		handshakes{c}.announce(now)
+		return
+	}
 	c.host.dropUnconfirmed(now)
 	c.reselect(now, "lifetime over")
 }

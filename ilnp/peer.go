@@ -25,6 +25,9 @@ type correspondent struct {
 	plainUntil time.Time     // it is remembered to be without ILNP
 	guard      guard
 	copy       keyCopy
+	follows    bool                  // it has shown that it knows our present key
+	vouches    int                   // how often our old key has vouched towards it
+	vouched    time.Time             // when its key last vouched for another one
 	proofKeys  map[SessionKey][]byte // by receiver and sender; made when first asked for
 }
 

@@ -138,6 +138,9 @@ func (c *Core) offer(now time.Time, s *session) {
 	}
 	h.tries++
 	h.last = now
+	if h.tries == 1 && (handshakes{c}).vouch(now, s, path) {
+		return // the peer has until the next time to learn whose offer that is
+	}
 	for _, encap := range c.proofForms(s, path, h.tries) {
 		form := FormOption
 		if encap {
@@ -193,6 +196,8 @@ func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, b
 		refused = handshakes{c}.handleOffer(now, key, by, p)
 	case ilnpwire.ProofConfirm:
 		refused = handshakes{c}.handleConfirm(now, key, p)
+	case ilnpwire.ProofNotice:
+		refused = handshakes{c}.handleNotice(now, key, p)
 	default:
 		refused = handshakes{c}.handleAnswer(now, key, by, p)
 	}
@@ -358,6 +363,7 @@ func (c handshakes) challenged(now time.Time, s *session, key []byte, p ilnpwire
 		return reasonProofOld
 	}
 	h.challenge = p.Token
+	c.known[s.remoteNID].follows = true
 	if last := maskCounter(key, p); last < most {
 		c.prover.counter = max(c.prover.counter, last)
 	}
@@ -399,7 +405,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
-	s.hs = nil
+	s.hs, k.follows = nil, true
 	c.disarm(&s.schedule, timerProve)
 	c.sendProof(now, s, by, p.Encapsulated, q)
 	c.proved(now, s, by, p)
@@ -449,9 +455,12 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 		return reasonProofForged
 	}
 	if !a.confirmed {
-		a.confirmed = true
+		a.confirmed, c.known[p.Src.NID].follows = true, true
 		c.disarm(&s.schedule, timerProve)
 		c.validated(now, s, a.path.Remote)
+		if !s.owned {
+			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))
+		}
 	}
 	return ""
 }

@@ -56,6 +56,10 @@ func (c *node) claimed(packet []byte) SessionKey {
 // before everything else (RFC 6743 §6, RFC 6741 §11.1).
 func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, packet []byte) {
 	key := SessionKey{p.Dst.NID, p.Src.NID}
+	if p.Vouch != nil {
+		handshakes{c}.handleVouch(now, p, len(packet))
+		return
+	}
 	if p.Proof != nil {
 		c.handleProof(now, link, p, len(packet))
 		return

@@ -23,6 +23,7 @@ const (
 	timerMove                 // the next correspondents are told of a move
 	timerCheck                // a path in doubt, or one in use, is probed
 	timerLoss                 // all that was under way on a path that data have left has come
+	timerVouch                // the next correspondent is told of our new key
 	timerProve                // a message of a proof has no answer
 	timerReturn               // data have left a locator that the correspondent knows, and wait for a sign that it knows the new one
 )

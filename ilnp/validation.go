@@ -84,6 +84,7 @@ type pendingEffects interface {
 	disown(now time.Time, s *session)
 	// startFrom makes a session of a validated peer; old: the one that it replaces, or nil.
 	startFrom(now time.Time, k *pendingPeer, old *session)
+	tellCopied(now time.Time, s *session, at []roam.L64)
 }
 
 // refusal returns why a nonce packet cannot begin a validation, or "".

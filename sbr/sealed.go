@@ -52,13 +52,15 @@ func (c *Core) sealIn(f *flow, u ilnp.LocatorUpdate) {
 }
 
 // build makes the packet of a message with its addresses changed, and with the option that it came
-// with: a MAC, a proof or none.
+// with: a MAC, a proof, a vouch or none.
 func build(src, dst roam.ILV, m ilnp.Packet, u ilnp.LocatorUpdate) ([]byte, error) {
 	switch {
 	case m.Seal != nil:
 		return ilnp.BuildSealed(src, dst, m.Nonce, u, *m.Seal)
 	case m.Proof != nil:
 		return ilnp.BuildProof(src, dst, m.Nonce, u, *m.Proof)
+	case m.Vouch != nil:
+		return ilnp.BuildVouch(src, dst, m.Nonce, u, *m.Vouch)
 	}
 	return ilnp.BuildUpdate(src, dst, m.Nonce, u)
 }

@@ -65,7 +65,7 @@ func (c *Core) updateOut(p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
 			c.refuse(p, why)
 			return
 		}
-	case m.Proof != nil: // covers neither its body, which says nothing more, nor its addresses
+	case m.Proof != nil, m.Vouch != nil: // covers neither its body, which says nothing more, nor its addresses
 		if list := c.translate(u.Locators); len(list) > 0 {
 			u.Locators = list
 		}
@@ -140,7 +140,7 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 	switch {
 	case m.Seal != nil:
 		c.sealIn(f, u)
-	case m.Proof != nil:
+	case m.Proof != nil, m.Vouch != nil:
 	case u.Operation == ilnp.Acknowledgement:
 		about, ok := c.acknowledged(now, f, u)
 		if !ok {

@@ -56,7 +56,7 @@ func keyCommand(a *app) *cobra.Command {
 	rotate.Flags().DurationVar(&keep, "keep", defaultKeep, "how long the old key vouches, as `DURATION`")
 	noun.AddCommand(rotate, &cobra.Command{
 		Use: "revoke", Short: "Remove the old key after a rotation, so that it vouches no more", Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return keyRevoke(a) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return keyRevoke(cmd.Context(), a) },
 	})
 	return noun
 }

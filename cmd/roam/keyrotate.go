@@ -118,7 +118,8 @@ func (pr *printer) rotated(r rotated) error {
 		return err
 	}
 	fmt.Fprintf(pr.Out, "\nrun `roam down` and `roam up` here when no session is needed: until then this host has\n"+
-		"its old identifier and key. Then on each peer, until %s:\n", r.Old.Until.Format(time.RFC3339))
+		"its old identifier and key. Then the peers that it reaches until %s take the new ones over\n"+
+		"by themselves. On others:\n", r.Old.Until.Format(time.RFC3339))
 	for _, l := range r.Lines {
 		fmt.Fprintf(pr.Out, "\n%s:\nroam add %s\n", l.Peer, l.Line)
 	}
@@ -130,7 +131,7 @@ func (pr *printer) rotated(r rotated) error {
 }
 
 // keyRevoke removes the replaced key.
-func keyRevoke(a *app) error {
+func keyRevoke(ctx context.Context, a *app) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -142,10 +143,18 @@ func keyRevoke(a *app) error {
 	case !was:
 		return control.Errorf(control.CodeNotFound, "there is no old key").
 			WithHint("`roam key rotate` replaces the present one")
-	case a.JSON:
+	}
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		_, err := b.Reload(ctx)
+		return err
+	})
+	if err != nil && !errors.Is(err, control.ErrNotRunning) {
+		a.Warn("the daemon has not forgotten the old key: %v; restart it", err)
+	}
+	if a.JSON {
 		return a.PrintJSON(map[string]string{"removed": keyfile.OldPath(cfg)})
 	}
-	fmt.Fprintln(a.Out, "the old key is removed: it vouches no more. A peer that has not added its line needs that of\n"+
-		"`roam export` now, with `roam add --replace`; run `roam down` and `roam up` if you have not since the rotation")
+	fmt.Fprintln(a.Out, "the old key is removed: it vouches no more. A peer that has not taken the new one over\n"+
+		"needs the line of `roam export` now, with `roam add --replace`; run `roam down` and `roam up` if you have not since the rotation")
 	return nil
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"roam/internal/testutil"
 )
 
 // drawn has a host get its NID from its key, which is made before the first start.
@@ -82,6 +85,43 @@ func TestRotate(t *testing.T) {
 	}
 	mn.roam("config", "reload")
 	w.talk(t, "cn", "tcp6", "mn", 7007).echoed(t, "after the old key is gone")
+}
+
+// TestRotateAlone replaces the key of a host, and nobody does anything at its peer: the old key
+// vouches for the new one as soon as the host is there under its new identifier. After its next
+// start the peer still knows, and once the old key is revoked nobody hears of it.
+func TestRotateAlone(t *testing.T) {
+	w := newWorld(t, "rotated", 2*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
+	mn, cn := w.drawn("mn"), w.drawn("cn")
+	for _, pair := range [][2]*host{{mn, cn}, {cn, mn}} {
+		pair[1].roam("add", strings.TrimSpace(pair[0].roam("export")), "--as", pair[0].name)
+	}
+	w.echo(t, "cn", 7007)
+	w.echo(t, "mn", 7007)
+	live := w.talk(t, "cn", "tcp6", "mn", 7007)
+	before := cn.with("mn").NID
+	mn.roam("key", "rotate")
+	live.echoed(t, "a live session keeps the old identifier")
+	mn.down()
+	mn.start()
+	testutil.Eventually(t, 20*time.Second, func() bool {
+		s := cn.with("mn")
+		return s.NID != before && s.State == "established" && s.Proof == "keyed"
+	}, "cn has the new identifier and a keyed session")
+	file := filepath.Join(cn.Host.Dir(), "state", "peers")
+	if old, err := os.ReadFile(file); err != nil || strings.Contains(string(old), before.String()) {
+		t.Errorf("cn still has the old identifier on file: %v\n%s", err, old)
+	}
+	w.talk(t, "cn", "tcp6", "mn", 7007).echoed(t, "after, to it")
+	w.talk(t, "mn", "tcp6", "cn", 7007).echoed(t, "after, from it")
+	cn.down()
+	cn.start()
+	w.talk(t, "cn", "tcp6", "mn", 7007).echoed(t, "after the peer's start")
+	mn.roam("key", "revoke")
+	w.talk(t, "mn", "tcp6", "cn", 7007).echoed(t, "after the old key is gone")
+	for _, h := range []*host{mn, cn} {
+		secretFree(t, h)
+	}
 }
 
 // resealed puts the right checksum behind a pairing line.

@@ -63,7 +63,9 @@ type Node struct {
 	events      []ilnp.Event
 	unknown     Unknown // reaction of a host without ILNP to the option
 	stack       Stack
-	script      func(p Packet) // handles arriving packets in place of a host; or nil
+	// Succeeded does what a host does where the old key of a peer vouches for a new one.
+	Succeeded func(ilnp.Succession)
+	script    func(p Packet) // handles arriving packets in place of a host; or nil
 }
 
 // Unknown is the reaction of a host without ILNP to a packet with a Nonce option.
@@ -385,6 +387,10 @@ func (h *Node) execute(o ilnp.Output) {
 	case ilnp.Dismiss:
 		h.plane.dismiss(o)
 	case ilnp.Copy: // checksums are not modelled, so no packet is dropped because of its rule
+	case ilnp.Succession:
+		if h.Succeeded != nil {
+			h.Succeeded(o)
+		}
 	case ilnp.Notify:
 		h.told(o.Event)
 	}

@@ -66,7 +66,7 @@ func (w *proving) know(t *testing.T, h, o *Node, listed ...roam.L64) {
 
 var steps = map[ilnpwire.ProofStep]string{
 	ilnpwire.ProofOffer: "offer", ilnpwire.ProofAnswer: "answer", ilnpwire.ProofConfirm: "confirm",
-	ilnpwire.ProofChallenge: "challenge",
+	ilnpwire.ProofChallenge: "challenge", ilnpwire.ProofNotice: "notice",
 }
 
 func proofOf(p Packet) *ilnpwire.Proof {

@@ -11,8 +11,9 @@ import (
 
 // OptionExperiment is the type of the experimental destination option (RFC 4727 §3). Its two
 // high bits make a node that does not know it skip it (RFC 8200 §4.2). The first byte of its
-// data says which of Roam's experiments it is. This package knows two, which stand behind the
-// Nonce option in the same header: the Proof of a set-up, and the MAC of a Locator Update.
+// data says which of Roam's experiments it is. This package knows three, which stand behind the
+// Nonce option in the same header: the Proof of a set-up, the MAC of a Locator Update, and the
+// Vouch for a new key.
 // DEVIATION: no RFC defines it, see docs/rfc/rfc6743.md.
 //
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -142,15 +143,9 @@ func finished(b []byte) ([]byte, error) {
 // putBehind moves the MAC or the proof of a whole packet behind its message, for Encapsulate.
 // Other packets stay as they are.
 func putBehind(packet []byte, c ip6.Chain, f Found) ([]byte, error) {
-	s, p := findOne(packet, c, parseSeal), findOne(packet, c, parseProof)
-	if (s == nil) == (p == nil) || f.Alone || len(c.Exts) != 1 || c.Upper != ip6.ICMPv6 {
+	o, one := experiment(packet, c)
+	if !one || f.Alone || len(c.Exts) != 1 || c.Upper != ip6.ICMPv6 {
 		return packet, nil
-	}
-	var o ip6.Option
-	if s != nil {
-		o = s.option()
-	} else {
-		o = p.option()
 	}
 	b, err := f.Nonce.AppendHeader(append([]byte(nil), packet[:ip6.HeaderLen]...), ip6.ICMPv6)
 	if err != nil {
@@ -161,6 +156,22 @@ func putBehind(packet []byte, c ip6.Chain, f Found) ([]byte, error) {
 		return nil, err
 	}
 	return finished(b)
+}
+
+// experiment returns the option of a packet that may stand behind its message; false: there is
+// none, or more than one.
+func experiment(packet []byte, c ip6.Chain) (o ip6.Option, one bool) {
+	n := 0
+	if s := findOne(packet, c, parseSeal); s != nil {
+		o, n = s.option(), n+1
+	}
+	if p := findOne(packet, c, parseProof); p != nil {
+		o, n = p.option(), n+1
+	}
+	if v := findOne(packet, c, parseVouch); v != nil {
+		o, n = v.option(), n+1
+	}
+	return o, n == 1
 }
 
 // behind are the options that stand behind a message, with the length of their header.
@@ -177,6 +188,12 @@ var behind = []struct {
 	{proofBehind, func(b []byte) (o ip6.Option, ok bool) {
 		if p := parseProof(b); p != nil {
 			return p.option(), true
+		}
+		return o, false
+	}},
+	{vouchBehind, func(b []byte) (o ip6.Option, ok bool) {
+		if v := parseVouch(b); v != nil {
+			return v.option(), true
 		}
 		return o, false
 	}},

@@ -32,6 +32,7 @@ type Packet struct {
 	Nonce        Nonce  // the zero value: no Nonce option
 	Seal         *Seal  // nil: no MAC
 	Proof        *Proof // nil: no proof
+	Vouch        *Vouch // nil: no vouch for a new key
 	Proto        uint8  // upper-layer protocol
 	Type, Code   uint8  // of an ICMPv6 message, if its header is present
 	OverNIDs     bool   // its ICMPv6 checksum counts locators as zero
@@ -124,6 +125,7 @@ func newPacket(b []byte, c ip6.Chain) (Packet, error) {
 		Nonce:        f.Nonce,
 		Seal:         findOne(b, c, parseSeal),
 		Proof:        findOne(b, c, parseProof),
+		Vouch:        findOne(b, c, parseVouch),
 		Proto:        c.Upper,
 		Fragmented:   !c.Whole(),
 		Later:        c.Later(),

@@ -14,7 +14,7 @@ import (
 //
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|  Option Type  |  Opt Data Len |     Kind      |     Step      |
-//	|    = 0x1e     |     = 140     |     = 1       |    1 to 4     |
+//	|    = 0x1e     |     = 140     |     = 1       |    1 to 5     |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|               0               |       Counter (64 bits)       .
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -46,6 +46,7 @@ const (
 	ProofAnswer    ProofStep = 2 // of the responder, which accepts it
 	ProofConfirm   ProofStep = 3 // of the initiator, which has received that
 	ProofChallenge ProofStep = 4 // of the responder, which cannot tell whether an offer is new
+	ProofNotice    ProofStep = 5 // of either, once there is a session: another node has proven the receiver's key
 )
 
 // Lengths in a proof.
@@ -105,7 +106,7 @@ func parseProof(b []byte) *Proof {
 	for i := range p.Locators {
 		p.Locators[i] = roam.L64(binary.BigEndian.Uint64(b[proofPlacesAt+8*i:]))
 	}
-	if p.Step < ProofOffer || p.Step > ProofChallenge {
+	if p.Step < ProofOffer || p.Step > ProofNotice {
 		return nil
 	}
 	return p

@@ -71,7 +71,7 @@ func TestProofFaults(t *testing.T) {
 	for name, change := range map[string]func(b []byte) []byte{
 		"another kind": func(b []byte) []byte { b[2] = 2; return b },
 		"step 0":       func(b []byte) []byte { b[3] = 0; return b },
-		"step 5":       func(b []byte) []byte { b[3] = 5; return b },
+		"step 6":       func(b []byte) []byte { b[3] = 6; return b },
 		"not zero":     func(b []byte) []byte { b[4] = 1; return b },
 		"shorter":      func(b []byte) []byte { b[1]--; return b },
 		"cut":          func(b []byte) []byte { return b[:len(b)-1] },

@@ -250,11 +250,17 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 			failure = control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed; the key so far is in use")
 			return
 		}
+		old, err := oldKey(h.cfg, h.nid, now)
+		if err != nil {
+			failure = control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed")
+			return
+		}
 		if failure = h.applyRules(now, next); failure != nil {
 			return
 		}
-		h.key = key
+		h.key, h.oldKey = key, old
 		h.engine.Core().SetKey(key)
+		h.engine.Core().SetOldKey(now, old)
 		h.apply(now, next)
 		failure = h.loadNames(h.engine.Core())
 	})

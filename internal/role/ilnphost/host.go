@@ -59,7 +59,8 @@ type Host struct {
 	warnings []string
 	// literalFault is why literals is not complete; "": it is.
 	literalFault string
-	key          *nidkey.Key // nil: this host has none
+	key          *nidkey.Key  // nil: this host has none
+	oldKey       *ilnp.OldKey // nil: none vouches for it
 	tally        tally
 	move         move
 	security     quota
@@ -95,6 +96,9 @@ func (h *Host) Start(context.Context) (err error) {
 	}
 	// Without its key a host would send updates that its peers refuse, and believe unkeyed ones.
 	if h.key, err = keyfile.Of(h.cfg, h.nid, time.Now()); err != nil {
+		return err
+	}
+	if h.oldKey, err = oldKey(h.cfg, h.nid, time.Now()); err != nil {
 		return err
 	}
 	device, err := h.loadAndSetUp()
@@ -208,7 +212,8 @@ func (h *Host) prepare(probeID uint16) (err error) {
 		SessionPrefix: h.cfg.Host.SessionPrefix, NID: h.nid, UDPPort: h.cfg.ILNP.UDPPort, Show: h.cfg.ILNP.ShowConnections,
 		StateFile: stateFile(h.cfg), RecordFile: h.cfg.Record(), SaveEvery: min(h.cfg.ILNP.IdleTimeout/4, saveEvery), Disabled: h.cfg.Uplinks.Disabled,
 		Rules: h.cfg.Rules, CgroupID: dataplane.CgroupID, Preference: h.cfg.Uplinks.PreferenceOf,
-		OnEvent: h.onEvent, OnTrouble: h.onTrouble, OnDevice: h.onDevice, OnTick: h.onTick, OnRestored: h.restored, Log: h.log,
+		OnEvent: h.onEvent, OnTrouble: h.onTrouble, OnDevice: h.onDevice, OnTick: h.onTick, OnRestored: h.restored,
+		OnSuccession: func(s ilnp.Succession) { follow(h, s) }, Log: h.log,
 	})
 	if err := h.firstNames(); err != nil {
 		return err

@@ -148,6 +148,7 @@ func (h *Host) restored(now time.Time) {
 		}
 	}
 	h.listLiterals(now)
+	core.SetOldKey(now, h.oldKey)
 }
 
 // mostFaults bounds the lines of the log about faults of the files.

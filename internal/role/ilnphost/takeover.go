@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"roam"
+	"roam/ilnp"
+	"roam/internal/config"
 	"roam/internal/control"
+	"roam/internal/keyfile"
 	"roam/naming"
 	"roam/nidkey"
 )
@@ -66,4 +69,53 @@ func succession(old, r naming.Record) naming.Record {
 	next := old
 	next.NID, next.Key, next.Locators = r.NID, r.Key, r.Locators
 	return next
+}
+
+// successionWithin is how long a succession may take to be written down.
+const successionWithin = 10 * time.Second
+
+// follow changes the record of a correspondent whose old key vouches for a new one, beside
+// the engine's goroutine: to verify the hash takes about 0.1 s, and the file is written.
+func follow(h *Host, s ilnp.Succession) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), successionWithin)
+		defer cancel()
+		r := naming.Record{NID: s.NID, Key: s.Claim}
+		err := r.Key.Check(r.NID)
+		if err == nil {
+			_, err = h.changePeer(ctx, r.NID, func(b book) (book, error) { return succeeded(b, s.Old, r) })
+		}
+		if err != nil {
+			h.log.Warn("a peer's old key vouches for a new one, which is not taken over",
+				"nid", s.Old, "next", s.NID, "err", err)
+			return
+		}
+		h.log.Info("a peer has a new key and identifier: its old key vouches for them", "nid", s.NID, "before", s.Old)
+	}()
+}
+
+// succeeded returns a book with a new identifier and key in the record of an older one, which
+// keeps its names, options and locators.
+func succeeded(b book, older roam.NID, r naming.Record) (book, error) {
+	old := b.record(older)
+	r.Locators = old.Locators
+	switch in := b.inHosts(b.Written(older)); {
+	case !old.Key.Present():
+		return b, control.Errorf(control.CodeNotFound, "node %v is not known any more with a key", older)
+	case b.record(r.NID).Key.Present():
+		return b, control.Errorf(control.CodeConflict, "node %v is known already", r.NID)
+	case len(in) > 0:
+		return b, control.Errorf(control.CodeConflict, "%v is written in %s, which Roam does not edit: "+
+			"put this line there, then `roam config reload`: %s", older, in[0].Place, succession(old, r).HostsLine())
+	}
+	return b.succeed(older, succession(old, r))
+}
+
+// oldKey returns the key that vouches for that of a host with an identifier; nil: none does.
+func oldKey(cfg config.Config, nid roam.NID, now time.Time) (*ilnp.OldKey, error) {
+	old, err := keyfile.ReadOld(cfg, now)
+	if err != nil || old == nil || old.NID == nid {
+		return nil, err
+	}
+	return &ilnp.OldKey{Key: old.Key, NID: old.NID, Until: old.Until}, nil
 }

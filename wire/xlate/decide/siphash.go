@@ -8,43 +8,6 @@ import (
 	"roam/wire/ilnp"
 )
 
-// sip is SipHash-2-4 over whole words, as in bpf/lib/siphash.h.
-type sip struct{ v0, v1, v2, v3 uint64 }
-
-func newSip(k0, k1 uint64) sip {
-	return sip{k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573}
-}
-
-func (s *sip) round() {
-	s.v0 += s.v1
-	s.v1 = bits.RotateLeft64(s.v1, 13) ^ s.v0
-	s.v0 = bits.RotateLeft64(s.v0, 32)
-	s.v2 += s.v3
-	s.v3 = bits.RotateLeft64(s.v3, 16) ^ s.v2
-	s.v0 += s.v3
-	s.v3 = bits.RotateLeft64(s.v3, 21) ^ s.v0
-	s.v2 += s.v1
-	s.v1 = bits.RotateLeft64(s.v1, 17) ^ s.v2
-	s.v2 = bits.RotateLeft64(s.v2, 32)
-}
-
-func (s *sip) word(m uint64) {
-	s.v3 ^= m
-	s.round()
-	s.round()
-	s.v0 ^= m
-}
-
-// final returns the hash of words words.
-func (s *sip) final(words uint64) uint64 {
-	s.word(words * 8 << 56)
-	s.v2 ^= 0xff
-	for range 4 {
-		s.round()
-	}
-	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3
-}
-
 // half returns half an address as a little-endian machine loads it from memory. Only there
 // do a data plane and this model agree about hashes.
 func half[T roam.L64 | roam.NID](v T) uint64 { return bits.ReverseBytes64(uint64(v)) }
@@ -60,9 +23,9 @@ func (h *Host) derive(a, k0, k1 uint64) ilnp.Nonce {
 	n := ilnp.Nonce{Len: h.NonceLen}
 	binary.LittleEndian.PutUint32(n.Bytes[:], uint32(a))
 	if h.NonceLen == 12 {
-		s := newSip(k0, k1)
-		s.word(a)
-		binary.LittleEndian.PutUint64(n.Bytes[4:], s.final(1))
+		s := ilnp.NewSip(k0, k1)
+		s.Word(a)
+		binary.LittleEndian.PutUint64(n.Bytes[4:], s.Final(1))
 	}
 	return n
 }
@@ -71,11 +34,11 @@ func (h *Host) derive(a, k0, k1 uint64) ilnp.Nonce {
 // those that a record lists.
 func (h *Host) placeNonce(nids Key, place roam.L64, epoch uint16) ilnp.Nonce {
 	k := 2 * (epoch & 1)
-	s := newSip(h.Secret[k], h.Secret[k+1])
+	s := ilnp.NewSip(h.Secret[k], h.Secret[k+1])
 	for _, w := range []uint64{half(nids.Local), half(nids.Remote), half(place)} {
-		s.word(w)
+		s.Word(w)
 	}
-	return h.derive(s.final(3), h.Secret[k], h.Secret[k+1]^1)
+	return h.derive(s.Final(3), h.Secret[k], h.Secret[k+1]^1)
 }
 
 // nonceOf returns the nonce for answers to the pending peer that is answered under its NID.
@@ -90,19 +53,19 @@ func (h *Host) nonceOf(e *Pending, nids Key) ilnp.Nonce {
 // one for each of its nonces, at each locator.
 func (h *Host) unlistedNonce(nids Key, theirs uint64, place roam.L64) ilnp.Nonce {
 	k := 2 * (h.Epoch & 1)
-	s := newSip(h.Secret[k], h.Secret[k+1]^2)
+	s := ilnp.NewSip(h.Secret[k], h.Secret[k+1]^2)
 	for _, w := range []uint64{half(nids.Local), half(nids.Remote), theirs, half(place)} {
-		s.word(w)
+		s.Word(w)
 	}
-	return h.derive(s.final(4), h.Secret[k], h.Secret[k+1]^3)
+	return h.derive(s.Final(4), h.Secret[k], h.Secret[k+1]^3)
 }
 
 // synAckHash hashes a SYN-ACK to one word: its destination locator, the two ports, and the
 // number that acknowledges it.
 func (h *Host) synAckHash(l roam.L64, foreign, own uint16, ack uint32) uint64 {
-	s := newSip(h.Secret[0], h.Secret[1]^4)
+	s := ilnp.NewSip(h.Secret[0], h.Secret[1]^4)
 	ports := uint64(bits.ReverseBytes16(foreign))<<16 | uint64(bits.ReverseBytes16(own))
-	s.word(half(l))
-	s.word(ports<<32 | uint64(ack))
-	return s.final(2) | 1
+	s.Word(half(l))
+	s.Word(ports<<32 | uint64(ack))
+	return s.Final(2) | 1
 }

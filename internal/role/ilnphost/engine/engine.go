@@ -99,6 +99,7 @@ type Config struct {
 	OnTrouble     func(link, reason string) // likewise
 	OnDevice      func(hostnet.Device)      // likewise: the session device is another one
 	OnTick        func(now time.Time)       // likewise, about once a second
+	OnSuccession  func(ilnp.Succession)     // likewise: a correspondent has a new key
 	OnRestored    func(now time.Time)       // likewise, once, when the core has what a predecessor left
 	Log           *slog.Logger
 }

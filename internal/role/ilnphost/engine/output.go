@@ -50,6 +50,10 @@ func (e *Engine) execute(now time.Time, o ilnp.Output) {
 		e.report("forget pending peer", e.cfg.Plane.Dismiss(o.Key, o.Pending.Nonce))
 	case ilnp.Abandon:
 		e.abandon(o.Key)
+	case ilnp.Succession:
+		if e.cfg.OnSuccession != nil {
+			e.cfg.OnSuccession(o)
+		}
 	case ilnp.TooBig:
 		e.tellTooBig(o)
 	case ilnp.PathsChanged:
