@@ -14,6 +14,8 @@ const (
 	gapBound  = 2 * time.Second // without an echo over TCP, through a soft move
 	backBound = 3 * time.Second // until a flow is answered again after a hard move or a reboot
 	lastPart  = time.Second     // at the end of a case, in which everything must run
+	busyLoss  = rate / 2        // in place of lossBound where only correctness is judged
+	busySlack = 5 * time.Second // then added to what bounds a time
 	before    = 1500 * time.Millisecond
 	after     = 2500 * time.Millisecond
 )
@@ -37,7 +39,16 @@ type trial struct {
 	metrics map[string]float64
 	values  []string
 	faults  []string
-	mayLose int // datagrams of a flow, after its first second
+	mayLose int           // datagrams of a flow, after its first second
+	slack   time.Duration // what a busy machine may add to a time
+}
+
+func newTrial(w *world, c Case, busy bool) *trial {
+	t := &trial{world: w, Case: c, metrics: map[string]float64{}, mayLose: lossBound}
+	if busy {
+		t.mayLose, t.slack = busyLoss, busySlack
+	}
+	return t
 }
 
 // note records a figure; value is its form for readers.
@@ -132,7 +143,7 @@ func udpFromTarget(ctx context.Context, t *trial) error {
 // judgeLoss takes how many datagrams were lost after the first second.
 func (t *trial) judgeLoss(lost losses) {
 	t.note("udp_lost", float64(lost.count), fmt.Sprintf("%d datagrams lost", lost.count))
-	if lost.count > t.mayLose {
+	if excused := min(lost.late, int(t.slack.Seconds()*rate)); lost.count-excused > t.mayLose {
 		t.fault("more than %d datagrams lost after the first second %s", t.mayLose, lost.when)
 	}
 }
@@ -223,6 +234,8 @@ func moves(roam, target, hard, in bool) func(context.Context, *trial) error {
 			err = idle(ctx, after)
 		}
 		if err == nil && roam && !hard {
+			// Under load the target may not have answered yet: that is a matter of time.
+			_ = within(ctx, t.slack, "acknowledgement", func() bool { return t.acknowledged(ctx) })
 			err = errors.Join(t.cut(), idle(ctx, after))
 		}
 		if err != nil {
@@ -235,6 +248,8 @@ func moves(roam, target, hard, in bool) func(context.Context, *trial) error {
 
 // judge ends the flows. After a hard event they need only have recovered.
 func (t *trial) judge(ctx context.Context, f flows, hard bool) {
+	turns := f.tcp.count()
+	_ = within(ctx, t.slack, "another echo", func() bool { return f.tcp.count() > turns })
 	gap, err := f.tcp.end()
 	f.udp.end(ctx)
 	t.note("tcp_gap_ms", ms(gap), fmt.Sprintf("TCP gap %.2f s", gap.Seconds()))
@@ -245,16 +260,16 @@ func (t *trial) judge(ctx context.Context, f flows, hard bool) {
 	switch {
 	case err != nil:
 		t.fault("TCP: %v", err)
-	case gap > bound:
+	case gap > bound+t.slack:
 		t.fault("TCP: no echo for more than %v", bound)
 	}
-	lost := f.udp.losses(f.udp.began().Add(time.Second))
+	lost := f.udp.losses(f.udp.began())
 	if !hard {
 		t.judgeLoss(lost)
 		return
 	}
 	t.note("udp_lost", float64(lost.count), fmt.Sprintf("%d datagrams lost", lost.count))
-	if late := f.udp.lostSince(time.Now().Add(-lastPart - answerWithin)); late > lossBound {
+	if late := f.udp.lostSince(time.Now().Add(-lastPart - answerWithin)); late > t.mayLose {
 		t.fault("UDP: %d datagrams of the last second lost", late)
 	}
 }
@@ -284,7 +299,7 @@ func (t *trial) callAgain(ctx context.Context) error {
 	}
 	defer c.Close()
 	t.note("connect_ms", ms(took), fmt.Sprintf("connected after %.0f ms", ms(took)))
-	if took > backBound {
+	if took > backBound+t.slack {
 		t.fault("TCP: no connection for %v", backBound)
 	}
 	if err := echo(c, pattern(turnSize), handshakes); err != nil {
@@ -326,21 +341,22 @@ func rebootTargetGoesOn(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	f.end(ctx)
-	t.judgeReturn(f, up)
+	t.judgeReturn(ctx, f, up)
 	return t.target.echoTCP(ctx, turnSize)
 }
 
-// judgeReturn requires that a flow is answered again soon, and without loss from a second
+// judgeReturn ends a flow, and requires that it is answered again soon, and without loss from a second
 // later on.
-func (t *trial) judgeReturn(f *datagrams, since time.Time) {
+func (t *trial) judgeReturn(ctx context.Context, f *datagrams, since time.Time) {
+	_ = within(ctx, t.slack, "an answer", func() bool { return f.firstAnswer(since) >= 0 })
+	f.end(ctx)
 	first := f.firstAnswer(since)
 	if first < 0 {
 		t.fault("UDP: no answer within %v", after)
 		return
 	}
 	t.note("first_answer_ms", ms(first), fmt.Sprintf("answered after %.0f ms", ms(first)))
-	t.judgeLoss(f.losses(since.Add(time.Second)))
+	t.judgeLoss(f.losses(since))
 }
 
 func targetRebootsRoamGoesOn(ctx context.Context, t *trial) error {
@@ -358,8 +374,7 @@ func targetRebootsRoamGoesOn(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	f.end(ctx)
-	t.judgeReturn(f, back)
+	t.judgeReturn(ctx, f, back)
 	return t.callAgain(ctx)
 }
 

@@ -109,10 +109,37 @@ func (f *datagrams) lostSince(since time.Time) (n int) {
 // losses are datagrams that were not answered.
 type losses struct {
 	count int
+	late  int    // of them, sent before the flow was answered at all
 	when  string // in the flow's time, if known
 }
 
-func (f *datagrams) losses(since time.Time) losses { return losses{f.lostSince(since), f.when(since)} }
+// settling is how long a flow may take until it is answered; what is lost in it does not count.
+const settling = time.Second
+
+// losses are those of a flow that began, or could go on, at since.
+func (f *datagrams) losses(since time.Time) losses {
+	from := since.Add(settling)
+	return losses{f.lostSince(from), f.lateSince(since), f.when(from)}
+}
+
+// lateSince counts the datagrams after the settling time that went before the first answered one. If none is
+// answered, none is late: all are lost.
+func (f *datagrams) lateSince(since time.Time) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, at := range f.sent {
+		if at.Before(since) {
+			continue
+		}
+		if _, ok := f.answered[uint64(i)]; ok {
+			return n
+		}
+		if !at.Before(since.Add(settling)) {
+			n++
+		}
+	}
+	return 0
+}
 
 // when says between which times of the flow the datagrams were sent that were lost
 // since then.

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +45,7 @@ type Options struct {
 	Cases   []string // names; empty: all
 	Logs    string   // directory for roamd's logs; empty: none are kept
 	Heard   func(Outcome)
-	MayLose int // datagrams of a flow, after its first second; 0: 2
+	Busy    bool // other work on the machine costs time: only correctness is judged
 }
 
 // ErrUnknownCase is wrapped by the error about a name that no case has.
@@ -117,7 +116,7 @@ func (o Options) one(ctx context.Context, c Case) (Outcome, error) {
 	if err := w.serve(); err != nil {
 		return Outcome{}, errors.Join(err, w.close())
 	}
-	t := &trial{world: w, Case: c, metrics: map[string]float64{}, mayLose: cmp.Or(o.MayLose, lossBound)}
+	t := newTrial(w, c, o.Busy)
 	err = c.run(ctx, t)
 	if err == nil && !t.Case.plain {
 		if why := w.plain(ctx); why != "" {

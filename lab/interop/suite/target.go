@@ -177,7 +177,7 @@ func lostOf(ctx context.Context, f *datagrams, count int) (losses, error) {
 		return f.count() >= count
 	})
 	f.end(ctx)
-	return f.losses(f.began().Add(time.Second)), err
+	return f.losses(f.began()), err
 }
 
 func (s *scripted) ping(ctx context.Context, count int) (lost int, err error) {

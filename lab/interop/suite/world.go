@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -174,6 +175,14 @@ func (w *world) cut() error {
 		return fmt.Errorf("cut %s: %w", links[0], err)
 	}
 	return nil
+}
+
+// acknowledged reports whether the target has acknowledged the first move of Roam's host.
+func (w *world) acknowledged(ctx context.Context) bool {
+	list, err := w.roam.Sessions(ctx)
+	return err == nil && slices.ContainsFunc(list, func(s node.Session) bool {
+		return s.NID == w.target.nid() && s.MoveMs > 0
+	})
 }
 
 // plain says why the session does not use ILNP, or returns "".
