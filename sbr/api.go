@@ -24,6 +24,14 @@ type Packet struct {
 	Bytes  []byte
 	Inside bool        // it came from inside
 	Link   roam.LinkID // it came by
+
+	pieces
+}
+
+// pieces is whether a message came in fragments, and their identification.
+type pieces struct {
+	fragmented bool
+	id         uint32
 }
 
 // Refusal is why a packet that was handed over is not forwarded.
@@ -38,6 +46,7 @@ const (
 	NoLink                         // no link of the group is up
 	UnknownAck                     // acknowledges nothing that passed
 	SealedInternal                 // an update from inside with a MAC that lists internal locators
+	Incomplete                     // in fragments that did not all come, or for which there was no space
 	Refusals                       // how many there are
 )
 

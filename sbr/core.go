@@ -41,6 +41,7 @@ type flow struct {
 type exchange struct {
 	original *ilnp.LocatorUpdate
 	outside  ilnp.LocatorUpdate
+	pieces   // of original, whose acknowledgement is as long
 }
 
 // kept bounds the exchanges of a flow.
@@ -57,14 +58,19 @@ type Core struct {
 	flows    map[FlowKey]*flow
 	agenda   sched.Agenda[*flow, timer]
 	watch    liveness
-	out      []Output
+
+	incomplete map[fragmented]*incomplete // messages of which fragments are missing
+	out        []Output
 }
 
 // New makes a core without policy. coalesce is how long changes of links are collected, port
 // that of control messages in UDP, 0 for none. The core knows at most maxFlows flows; others
 // keep to the preferred locator.
 func New(coalesce time.Duration, port uint16, maxFlows int) *Core {
-	return &Core{coalesce: coalesce, port: port, maxFlows: maxFlows, flows: make(map[FlowKey]*flow), table: NewTable(Policy{}, nil)}
+	return &Core{
+		coalesce: coalesce, port: port, maxFlows: maxFlows, flows: make(map[FlowKey]*flow),
+		table: NewTable(Policy{}, nil), incomplete: make(map[fragmented]*incomplete),
+	}
 }
 
 // Table returns what the data plane needs now.
@@ -217,6 +223,7 @@ func (c *Core) HandleTimeout(now time.Time) {
 		}
 		c.announce(now, f)
 	}
+	c.forgetFragments(now)
 	c.check(now)
 }
 
@@ -232,7 +239,10 @@ func (c *Core) Poll() (o Output, ok bool) {
 func (c *Core) PollTimeout() (time.Time, bool) {
 	next, ok := c.agenda.Next()
 	if due := c.watch.due; !due.IsZero() && (!ok || due.Before(next)) {
-		return due, true
+		next, ok = due, true
+	}
+	if due, waits := c.fragmentsDue(); waits && (!ok || due.Before(next)) {
+		next, ok = due, true
 	}
 	return next, ok
 }

@@ -10,8 +10,12 @@ import (
 )
 
 // HandlePacket takes a Locator Update, its acknowledgement or an ICMPv6 error that crosses
-// the border.
+// the border, or a fragment of one.
 func (c *Core) HandlePacket(now time.Time, p Packet) {
+	p, ok := c.join(now, p)
+	if !ok {
+		return
+	}
 	m, err := ilnp.ParseControl(p.Bytes, c.port)
 	switch {
 	case err != nil || m.Proto != ip6.ICMPv6 || m.Fragmented:
@@ -19,6 +23,10 @@ func (c *Core) HandlePacket(now time.Time, p Packet) {
 	case m.Type == ilnp.TypeEchoReply && !p.Inside:
 		c.answered(p, m)
 	case m.Type != ilnp.TypeLocatorUpdate:
+		if p.fragmented { // an error fits into the least MTU (RFC 4443 §2.4)
+			c.refuse(p, Malformed)
+			return
+		}
 		c.handleError(p, m)
 	default:
 		u, err := ilnp.ParseLocatorUpdate(m.Payload)
@@ -68,7 +76,7 @@ func (c *Core) updateOut(p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
 			return
 		}
 		if f != nil {
-			c.remember(f, exchange{original: &original, outside: u})
+			c.remember(f, exchange{original: &original, outside: u, pieces: p.pieces})
 		}
 	}
 	if f != nil && u.Operation == ilnp.Acknowledgement {
@@ -134,14 +142,14 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 		c.sealIn(f, u)
 	case m.Proof != nil:
 	case u.Operation == ilnp.Acknowledgement:
-		original, deliver, ok := c.acknowledged(now, f, u)
+		about, ok := c.acknowledged(now, f, u)
 		if !ok {
 			c.refuse(p, UnknownAck)
 		}
-		if !ok || !deliver {
+		if about.original == nil {
 			return
 		}
-		u = original.Ack()
+		u, p.pieces = about.original.Ack(), about.pieces
 	}
 	if u.Operation == ilnp.Advertisement {
 		if m.Proof == nil && slices.ContainsFunc(u.Locators, c.isOurs) {
@@ -165,12 +173,10 @@ func (c *Core) isOurs(e ilnp.LocatorEntry) bool {
 }
 
 // acknowledged finds what an acknowledgement is about. From then on the outside node knows
-// the locators of that update. deliver: the inside node waits for it, too.
-func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (
-	original ilnp.LocatorUpdate, deliver, ok bool,
-) {
+// the locators of that update. If it has an original, the inside node waits for it, too.
+func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (about exchange, ok bool) {
 	if f == nil {
-		return original, false, false
+		return about, false
 	}
 	matches := func(e exchange) bool { return e.is(u) }
 	for _, e := range f.sent {
@@ -178,11 +184,11 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (
 			continue
 		}
 		if ok = true; e.original != nil {
-			original, deliver = *e.original, true
+			about = e
 		}
 	}
 	if !ok {
-		return original, false, false
+		return about, false
 	}
 	newest := matches(f.sent[len(f.sent)-1])
 	f.sent = slices.DeleteFunc(f.sent, matches)
@@ -195,7 +201,7 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (
 			c.announce(now, f)
 		}
 	}
-	return original, deliver, true
+	return about, true
 }
 
 // is reports whether an acknowledgement is about what went outside.
@@ -227,5 +233,5 @@ func (c *Core) forward(p Packet, link roam.LinkID, src, dst roam.ILV, m ilnp.Pac
 		c.refuse(p, Malformed)
 		return
 	}
-	c.out = append(c.out, Transmit{link, b})
+	c.transmitAs(p, Transmit{link, b})
 }

@@ -184,7 +184,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	if (!d || settle(p, d))
 		return drop(DROP_KERNEL_HELPER);
 	if (p->flags & ENTRY_DEAD && !d->life_told) {
-		note_sent(skb, p, d, now, skb->len - ETH_LEN);
+		note_sent(skb, p, d, c, skb->len - ETH_LEN);
 		return drop_without_path(skb);
 	}
 	/* Only listed uplinks are used: the Locator Update must have left an uplink
@@ -205,7 +205,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		i = try_path(skb, p, d, i, hinted);
 		if (i < 0) {
 			count(DROP_UNVALIDATED);
-			note_sent(skb, p, d, now, 0);
+			note_sent(skb, p, d, c, 0);
 			return drop_without_path(skb);
 		}
 		hinted = i & HINTED;
@@ -227,7 +227,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	if (o.nonce.len && is_rule_sought(p, d) && !is_segmented(skb))
 		send_probe_copy(skb, p, d, c);
 	if (!is_probe_answer(skb, c))
-		note_sent(skb, p, d, now, skb->len - ETH_LEN);
+		note_sent(skb, p, d, c, skb->len - ETH_LEN);
 	if (p->flags & ENTRY_PLAIN)
 		count(TX_PLAIN);
 	return transmit(skb, &o, c, next);

@@ -37,19 +37,36 @@ __noinline int is_silent(const struct session_live *l, __u32 slot, __u32 now)
 	return !l || !d || is_silence_due(l, d, now);
 }
 
+#define ACKNOWLEDGED 250000000ULL /* ns; Linux acknowledges what has come within 200 ms */
+
+/* Does a segment acknowledge what has come, and nothing else, so that no answer is due? It
+ * has no data, SYN or FIN. What leaves later than an acknowledgement can is a keepalive, or
+ * asks for the window. offset: data offset and flags; len: of the segment.
+ */
+static __always_inline int is_acknowledgement(const struct session_live *l, const __u8 *offset, __u32 len, __u32 now)
+{
+	return now - l->last_rx <= tick(ACKNOWLEDGED) && !(offset[1] & (TCP_SYN | TCP_FIN)) &&
+	       len <= (offset[0] >> 4) * 4;
+}
+
 /* Notes that a local application sends by the session, be it that the packet leaves or
  * not, which is of 0 bytes then: a session that sends and hears nothing is probed.
  */
-__noinline int note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, __u64 at,
-			 __u32 len)
+__noinline int note_sent(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
+			 const struct chain *c, __u32 len)
 {
 	struct session_live *l = p ? live_of(p) : 0;
-	__u32 now = moment(at);
+	__u32 now = moment(coarse_ns());
+	__u8 offset[2];
 
-	if (!p || !d || !l)
+	if (!p || !d || !c || !l)
 		return 0;
 	note_tx(l, p->slot, now, len);
 	if (l->unanswered_tx == 0) {
+		if (c->proto == IPPROTO_TCP && c->fragment == WHOLE &&
+		    !bpf_skb_load_bytes(skb, c->at + TCP_OFFSET_AT, offset, 2) &&
+		    is_acknowledgement(l, offset, skb->len - c->at, now))
+			return 0;
 		l->unanswered_tx = now;
 		return 0;
 	}

@@ -95,6 +95,14 @@ __noinline int take_turn(struct __sk_buff *skb, __u32 place, __u32 slot, __u64 w
 	return 1;
 }
 
+/* Does a packet want an answer? The verifier of Linux 6.1 wants its end looked at again. */
+static __always_inline int wants_answer(const struct __sk_buff *skb, const struct session_live *l, const __u8 *upper,
+					__u8 proto, __u32 now)
+{
+	return proto != IPPROTO_TCP || upper + 20 > (__u8 *)(long)skb->data_end ||
+	       !is_acknowledgement(l, upper + TCP_OFFSET_AT, skb->len - ETH_LEN - IP6_LEN, now);
+}
+
 /* Egress of roam0. Global, so that its stack is its own. */
 __noinline int send_settled(struct __sk_buff *skb)
 {
@@ -140,7 +148,7 @@ __noinline int send_settled(struct __sk_buff *skb)
 	if (!u || !(u->flags & UPLINK_USABLE) || (flags & SETTLED_RFC6741 && u->flags & UPLINK_PHYSICAL))
 		return left;
 	note_tx(l, found & INDEX_SLOT, moment(now), skb->len - ETH_LEN);
-	if (!l->unanswered_tx)
+	if (!l->unanswered_tx && wants_answer(skb, l, (void *)(ip + 1), proto, moment(now)))
 		l->unanswered_tx = moment(now);
 	diff = flags & SETTLED_NAMED && key.remote.v == remote_nid.v ? 0 : settled_delta(word);
 	if (!(flags & SETTLED_RFC6741))

@@ -198,7 +198,7 @@ struct session_live {
 	__u64 settled;      /* from bit 0: edition of the entry, nid_delta, first; from bit 48: settled_flags */
 
 	__u32 state;        /* from bit 0: STATE_..., from bit 16: the edition for which these hold */
-	__u32 unanswered_tx; /* tick: first send since last_rx; 0: none */
+	__u32 unanswered_tx; /* tick: first send since last_rx that wants an answer; 0: none */
 	__u32 last_tx;      /* ticks */
 	__u32 last_rx;
 	__u64 tx, rx;       /* bytes, and packets from bit TALLY_PACKETS on, not yet in session_details */

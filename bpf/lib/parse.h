@@ -26,6 +26,7 @@
 #define MAX_HEADERS 6
 #define MAX_OPTIONS 16
 
+#define TCP_OFFSET_AT 12 /* of the data: its upper four bits, in units of 4 bytes */
 #define TCP_FLAGS_AT 13
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02

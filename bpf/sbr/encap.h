@@ -30,7 +30,7 @@ static __always_inline int open_encap(struct __sk_buff *skb, struct chain *c, __
 {
 	__u8 h[UDP_LEN + 4];
 
-	if (!encap_port || c->proto != IPPROTO_UDP || c->fragment != WHOLE || c->nonce.len ||
+	if (!encap_port || c->proto != IPPROTO_UDP || c->fragment == LATER_FRAGMENT || c->nonce.len ||
 	    is_other_port(skb, c, l3) || bpf_skb_load_bytes(skb, c->at, h, sizeof(h)))
 		return 0;
 	if ((h[2] | (__u16)h[3] << 8) != encap_port || h[UDP_LEN] != IPPROTO_ICMPV6 || h[UDP_LEN + 2] != OPT_NONCE)

@@ -25,6 +25,15 @@ struct {
 } locators SEC(".maps");
 
 struct {
+	/* What is the internal locator that a hint names rewritten to? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, struct locator);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} groups SEC(".maps");
+
+struct {
 	/* How do packets leave from this site locator? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_SITES);
@@ -79,6 +88,15 @@ struct {
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } probes SEC(".maps");
+
+struct {
+	/* Do fragments of this message go to the daemon? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct message);
+	__type(value, __u8);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} split_control SEC(".maps");
 
 struct {
 	/* Which member of this label has the next packet? */

@@ -106,7 +106,7 @@ static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing 
 	if (!b || !g->n)
 		return drop(DROP_NO_LINK);
 	f = flow_of(skb, x);
-	if (is_control(x))
+	if (is_control(skb, x))
 		return hand_over(skb, x, HAND_INSIDE, 0);
 	if (!f) {
 		if (!x->c.nonce.len && fall_back(b, &verdict))
@@ -123,6 +123,21 @@ static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing 
 	return send_from(skb, x, b, g->site[choose(skb, g, x, f, b) & (MAX_GROUP - 1)], TX_FLOW);
 }
 
+/* What the policy says of an internal locator, without a look-up in a hash table where a hint names
+ * it; null: there is no hint.
+ */
+static __always_inline struct locator *hinted_group(union half l64)
+{
+	const struct border *b = this_border();
+	__u32 index = b ? b->group_hint[bit_of(l64) & 63] : 0;
+	struct locator *g;
+
+	if (!index--)
+		return 0;
+	g = bpf_map_lookup_elem(&groups, &index);
+	return g && g->l64.v == l64.v ? g : 0;
+}
+
 SEC("tc")
 int sbr_inside_ingress(struct __sk_buff *skb)
 {
@@ -131,7 +146,9 @@ int sbr_inside_ingress(struct __sk_buff *skb)
 
 	if (read_addresses(skb, &x))
 		return PASS_ON;
-	from = locator_of(x.ip.src.l64);
+	from = hinted_group(x.ip.src.l64);
+	if (!from)
+		from = locator_of(x.ip.src.l64);
 	if (!from || from->kind != LOCATOR_INTERNAL)
 		return PASS_ON;
 	to = locator_of(x.ip.dst.l64);
@@ -176,7 +193,7 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	if (is_own(&x->ip.dst))
 		return PASS_ON;
 	f = flow_of(skb, x);
-	if (is_control(x) || is_own_answer(skb, x, b))
+	if (is_control(skb, x) || is_own_answer(skb, x, b))
 		return hand_over(skb, x, HAND_OUTSIDE, 0);
 	if (!f && !x->c.nonce.len && fall_back(b, &verdict))
 		return verdict;

@@ -226,11 +226,51 @@ static __always_inline int is_own_answer(struct __sk_buff *skb, const struct cro
 	       id == b->probe_id;
 }
 
-/* Is this for the daemon: a Locator Update, or an error about another packet? */
-static __always_inline int is_control(const struct crossing *x)
+/* Names the message that a packet is a fragment of; nonzero: its headers cannot be read. */
+static __always_inline int name_message(struct __sk_buff *skb, const struct crossing *x, struct message *m)
 {
-	return x->c.proto == IPPROTO_ICMPV6 && x->c.fragment == WHOLE &&
-	       (x->c.type == ICMP6_LOCATOR_UPDATE || x->c.type <= ICMP6_ERROR_LAST);
+	__u32 at = x->l3 + IP6_LEN;
+	__u8 next = x->ip.next, h[8];
+
+	m->src = x->ip.src;
+	m->dst = x->ip.dst;
+	for (int i = 0; i < MAX_HEADERS; i++) {
+		if (bpf_skb_load_bytes(skb, at, h, sizeof(h)))
+			return -1;
+		if (next == NEXT_FRAGMENT) {
+			__builtin_memcpy(&m->id, h + 4, sizeof(m->id));
+			return 0;
+		}
+		next = h[0];
+		at += 8 + 8 * (__u32)h[1];
+	}
+	return -1;
+}
+
+/* Does the first fragment of a message, or its only one, have a control message? Then the later
+ * ones, in which no header says so, are for the daemon, too.
+ */
+__noinline int is_control_fragment(struct __sk_buff *skb, const struct crossing *x)
+{
+	struct message m = {};
+	__u8 yes = 1;
+
+	if (!x || name_message(skb, x, &m))
+		return 0;
+	if (x->c.fragment == LATER_FRAGMENT)
+		return bpf_map_lookup_elem(&split_control, &m) != 0;
+	if (x->c.proto != IPPROTO_ICMPV6 || (x->c.type != ICMP6_LOCATOR_UPDATE && x->c.type > ICMP6_ERROR_LAST))
+		return 0;
+	bpf_map_update_elem(&split_control, &m, &yes, BPF_ANY); /* else it will not come together */
+	return 1;
+}
+
+/* Is this for the daemon: a Locator Update, an error about another packet, or a fragment of one? */
+static __always_inline int is_control(struct __sk_buff *skb, const struct crossing *x)
+{
+	if (x->c.fragment != WHOLE)
+		return is_control_fragment(skb, x);
+	return x->c.proto == IPPROTO_ICMPV6 && (x->c.type == ICMP6_LOCATOR_UPDATE || x->c.type <= ICMP6_ERROR_LAST);
 }
 
 #endif

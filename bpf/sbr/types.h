@@ -9,7 +9,7 @@
 #include "../lib/nonce.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 3 };
+enum abi_number { ABI = 4 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -33,6 +33,7 @@ struct border {
 	__be16 probe_id;     /* of the border's own echo requests; 0: there are none */
 	__u16 pad[3];
 	__u8 site_hint[64];  /* by the number of a locator's bit: 1 more than the index of such a site, or 0 */
+	__u8 group_hint[64]; /* the same for internal locators in groups */
 };
 
 enum locator_kind { LOCATOR_SITE = 1, LOCATOR_INTERNAL = 2 };
@@ -49,6 +50,7 @@ struct locator {
 	__u32 sites;          /* bits of the members' indices */
 	__u8 site[MAX_GROUP]; /* index of each in sites */
 	__u32 weight[MAX_GROUP];
+	union half l64;       /* in groups: the locator itself */
 };
 
 enum site_flags {
@@ -109,6 +111,14 @@ struct probe {
 	struct flow_key flow;
 	__be16 id;
 	__be16 seq;
+	__u32 pad;
+};
+
+/* A message in fragments (RFC 8200 §4.5). */
+struct message {
+	struct addr src;
+	struct addr dst;
+	__be32 id;
 	__u32 pad;
 };
 

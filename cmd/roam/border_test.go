@@ -138,3 +138,34 @@ func TestPolicyCheck(t *testing.T) {
 		}
 	}
 }
+
+// The sample of the how-to has no fault, nor lines that the how-to does not show; a fault in its
+// policy is found.
+func TestBorderSample(t *testing.T) {
+	w := newWorld(t)
+	const sample = "../../docs/howto/border.conf"
+	if status, out, errs := w.try("config", "check", sample); status != cli.StatusOK || out != sample+": no fault\n" {
+		t.Errorf("check: %d, %q, %q", status, out, errs)
+	}
+	text, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/howto/border.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lines, _ := strings.Cut(string(text), "[role]")
+	for l := range strings.Lines(lines) {
+		if !strings.Contains(string(page), "   "+l) && l != "\n" {
+			t.Errorf("not in the how-to: %q", l)
+		}
+	}
+	faulty := filepath.Join(t.TempDir(), "roam.conf")
+	if err := os.WriteFile(faulty, []byte(strings.Replace(string(text), "vlb", "best", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := w.try("config", "check", faulty); status != cli.StatusFailure || !strings.Contains(errs, "Advice") {
+		t.Errorf("check of a fault: %d, %q", status, errs)
+	}
+}

@@ -31,9 +31,13 @@ func (s *Store) Len() int {
 // Dir returns the directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Clear removes all cells.
+// Clear removes all cells. A directory that this process cannot reach, as below the home of
+// another user, has none for it.
 func (s *Store) Clear() error {
 	if err := os.RemoveAll(s.dir); err != nil {
+		if _, unreachable := os.Stat(s.dir); unreachable != nil {
+			return nil
+		}
 		return fmt.Errorf("remove cells: %w", err)
 	}
 	return nil
@@ -91,6 +95,25 @@ type Tally struct {
 	Repeats   int      // attempts that were discarded and measured again
 	windows   []Span   // those measured in this process
 	schedules []Span   // executed in this process
+	cuts      []Cuts   // of schedules executed in this process
+	cellCuts  []Cuts   // of the cells used
+}
+
+// Cuts is the worst of the links that a schedule took from a host with Roam.
+type Cuts struct {
+	LateMs      float64 `json:"late_ms"`       // from the moment of the schedule until the carrier was gone
+	StillCameMs float64 `json:"still_came_ms"` // from there to the last packet that was sent to that network
+}
+
+// worstOf returns the worst of a list, nil of none.
+func worstOf(list []Cuts) (worst *Cuts) {
+	for _, c := range list {
+		if worst == nil {
+			worst = new(Cuts)
+		}
+		worst.LateMs, worst.StillCameMs = max(worst.LateMs, c.LateMs), max(worst.StillCameMs, c.StillCameMs)
+	}
+	return worst
 }
 
 // Span is a part of the run.
@@ -113,6 +136,7 @@ func (w *Window) Shut() { w.To = time.Now() }
 // kept is the stored form of a cell.
 type kept[T any] struct {
 	StallMs float64 `json:"stall_ms,omitempty"` // longest stall of the machine meanwhile
+	Cuts    *Cuts   `json:"cuts,omitempty"`     // of its schedules, and of cells that ran at the same time
 	Value   T       `json:"value"`
 }
 
@@ -127,11 +151,12 @@ func Cell[T any](env *Env, name string, measure func(w *Window) (T, error)) (T, 
 	if env.Cells != nil && env.Cells.Load(name, &c) {
 		env.View.Logf("cell %s: kept from before", name)
 		env.View.CellDone(true)
-		env.Kept.note(name, c.StallMs)
+		env.Kept.note(name, c.StallMs, c.Cuts)
 		return c.Value, nil
 	}
 	var err error
 	for n := 0; ; n++ {
+		begun := len(env.Kept.cutsSince(0))
 		w := Window{Span{From: time.Now()}}
 		if c.Value, err = measure(&w); err != nil {
 			return c.Value, fmt.Errorf("cell %s: %w", name, err)
@@ -139,7 +164,7 @@ func Cell[T any](env *Env, name string, measure func(w *Window) (T, error)) (T, 
 		if w.To.IsZero() {
 			w.To = time.Now()
 		}
-		c.StallMs = 0
+		c.StallMs, c.Cuts = 0, worstOf(env.Kept.cutsSince(begun))
 		if env.Stalled != nil {
 			c.StallMs = env.Stalled(w.Span)
 		}
@@ -151,7 +176,7 @@ func Cell[T any](env *Env, name string, measure func(w *Window) (T, error)) (T, 
 		env.Kept.discard()
 	}
 	env.View.CellDone(false)
-	env.Kept.note(name, c.StallMs)
+	env.Kept.note(name, c.StallMs, c.Cuts)
 	if env.Cells == nil {
 		return c.Value, nil
 	}
@@ -164,10 +189,13 @@ func (t *Tally) measuredIn(window Span) {
 	t.windows = append(t.windows, window)
 }
 
-func (t *Tally) note(name string, stallMs float64) {
+func (t *Tally) note(name string, stallMs float64, cuts *Cuts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Used++
+	if cuts != nil {
+		t.cellCuts = append(t.cellCuts, *cuts)
+	}
 	if stallMs > 0 {
 		t.Disturbed = append(t.Disturbed, name)
 	}
@@ -185,6 +213,31 @@ func (t *Tally) Ran(schedule Span) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.schedules = append(t.schedules, schedule)
+}
+
+// Cut records the worst cut of a schedule.
+func (t *Tally) Cut(c Cuts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cuts = append(t.cuts, c)
+}
+
+// cutsSince returns what Cut has recorded but the first n.
+func (t *Tally) cutsSince(n int) []Cuts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.cuts[n:])
+}
+
+// Cuts returns the worst cut of the cells; without cells, of the schedules. It is nil if no host
+// with Roam lost a link.
+func (t *Tally) Cuts() *Cuts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Used > 0 {
+		return worstOf(t.cellCuts)
+	}
+	return worstOf(t.cuts)
 }
 
 // Counts reports whether a stall overlaps the window of a cell; without cells, a schedule; and

@@ -237,3 +237,51 @@ func TestCounts(t *testing.T) {
 		t.Errorf("a stall while nothing but cells of before were read counts (%v)", err)
 	}
 }
+
+// A store that cannot be reached is empty.
+func TestClear(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := OpenStore(filepath.Join(file, "below")).Clear(); err != nil {
+		t.Errorf("below a file: %v", err)
+	}
+}
+
+// The worst cut of a run is that of its cells, also of those kept from before, but not of an
+// attempt that was discarded; without cells it is that of the schedules.
+func TestCuts(t *testing.T) {
+	env := &Env{Cells: OpenStore(t.TempDir()), View: &live.View{}, Repeats: 1}
+	if c := env.Kept.Cuts(); c != nil {
+		t.Errorf("of nothing: %v", *c)
+	}
+	env.Kept.Cut(Cuts{LateMs: 1, StillCameMs: 30})
+	env.Kept.Cut(Cuts{LateMs: 2, StillCameMs: 20})
+	if c := env.Kept.Cuts(); c == nil || *c != (Cuts{2, 30}) {
+		t.Errorf("of schedules: %v", c)
+	}
+	attempts := 0
+	env.Stalled = func(Span) float64 { return float64(2 - min(attempts, 2)) }
+	for name, late := range map[string]float64{"a": 5, "b": 7} {
+		if _, err := Cell(env, name, func(*Window) (int, error) {
+			attempts++
+			env.Kept.Cut(Cuts{LateMs: late + 100*env.Stalled(Span{}), StillCameMs: 10})
+			return 0, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := env.Kept.Cuts(); c == nil || *c != (Cuts{7, 10}) {
+		t.Errorf("of cells: %v", c)
+	}
+	later := &Env{Cells: env.Cells, View: env.View}
+	for _, name := range []string{"a", "b"} {
+		if _, err := Cell(later, name, func(*Window) (int, error) { return 0, errors.New("measured again") }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := later.Kept.Cuts(); c == nil || *c != (Cuts{7, 10}) {
+		t.Errorf("of cells from before: %v", c)
+	}
+}

@@ -27,7 +27,8 @@ func TestResolve(t *testing.T) {
 	}
 	for setting, want := range map[string]string{
 		"delay_ms":       "KEY=VALUE",
-		"delay=3":        "there are control, cut, delay_ms",
+		"delay=3":        `did you mean "delay_ms"?`,
+		"speed=3":        "there are control, cut, delay_ms",
 		"delay_ms=101":   "not within 0 to 100 ms",
 		"delay_ms=x":     "not a number",
 		"cut=never":      "none of carrier, locator",

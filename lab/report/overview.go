@@ -128,8 +128,11 @@ func itemOf(path string) (Item, error) {
 	return item, nil
 }
 
-// papers groups the items by name: papers, which have published values, then others, and
-// last the items without group.
+// first is the experiment to read first: it shows what Roam is for.
+const first = "quickstart"
+
+// papers groups the items by name: the group of the first experiment, papers, which have
+// published values, then others, and last the items without group.
 func papers(items []Item) []Paper {
 	var out []Paper
 	for _, item := range items {
@@ -143,6 +146,8 @@ func papers(items []Item) []Paper {
 	}
 	rank := func(p Paper) int {
 		switch {
+		case slices.ContainsFunc(p.Items, func(i Item) bool { return i.Name == first }):
+			return -1
 		case p.Name == "Others":
 			return 2
 		case slices.ContainsFunc(p.Items, func(i Item) bool { return i.HasPublished }):

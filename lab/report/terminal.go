@@ -17,11 +17,9 @@ const (
 	columns    = 128 // longer lines are cut
 )
 
-// typed is how long the command is on the screen before its first line.
-const typed = 0.8
-
-// Terminal returns a recording as a standalone SVG whose lines appear when they came. Without
-// animations it shows all of them.
+// Terminal returns a recording as a standalone SVG whose lines appear when they came. It begins
+// with the first line, so that a picture of its first moment is not blank. Without animations it
+// shows all of them.
 func Terminal(r result.Recording) []byte {
 	width := float64(len("$ " + r.Command))
 	for _, l := range r.Lines {
@@ -41,9 +39,13 @@ func Terminal(r result.Recording) []byte {
 	y := float64(titleBar + margin)
 	fmt.Fprintf(&b, `<text x="%d" y="%.0f"><tspan class="dim">$ </tspan>%s</text>`+"\n", margin, y,
 		html.EscapeString(r.Command))
-	for _, l := range r.Lines {
+	for i, l := range r.Lines {
 		y += cellHeight
-		fmt.Fprintf(&b, `<text class="l" style="animation-delay:%.2fs" x="%d" y="%.0f">`, typed+l.T, margin, y)
+		appears := ""
+		if i > 0 {
+			appears = fmt.Sprintf(` class="l" style="animation-delay:%.2fs"`, l.T-r.Lines[0].T)
+		}
+		fmt.Fprintf(&b, `<text%s x="%d" y="%.0f">`, appears, margin, y)
 		b.WriteString(coloured(cut(l.Text)) + "</text>\n")
 	}
 	b.WriteString("</svg>\n")

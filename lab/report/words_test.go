@@ -3,6 +3,7 @@ package report
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,23 @@ func TestKeyClaimsAreInSight(t *testing.T) {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("the overview lacks %q", want)
 		}
+	}
+}
+
+// The experiment that shows what Roam is for comes first, then papers, then what has no group.
+func TestFirstOfTheOverview(t *testing.T) {
+	item := func(name, group string, published bool) Item {
+		r := result.New(name)
+		r.Group = group
+		return Item{Result: r, Name: name, HasPublished: published}
+	}
+	var got []string
+	for _, p := range papers([]Item{item("x", "", false), item("flood", "Beyond", false), item("moves", "Paper", true),
+		item(first, "Try it", false)}) {
+		got = append(got, p.Name)
+	}
+	if want := []string{"Try it", "Paper", "Beyond", "Others"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

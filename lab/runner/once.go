@@ -49,7 +49,8 @@ func (r *runner) run(ctx context.Context, n int) (*result.Result, error) {
 		res.StallMonitor.Repeats += repeats
 		if !res.StallMonitor.Disturbed || repeats >= r.preset.Repeats || cells {
 			res.Judge(r.expect)
-			if r.opt.Runs > 1 { // a single one is about to be written anyway
+			// A single one is about to be written anyway, and virtual time repeats itself.
+			if r.opt.Runs > 1 && r.opt.Engine != exp.Sim {
 				err = store.Save(wholeRun, res)
 			}
 			return res, err
@@ -105,10 +106,20 @@ func (r *runner) once(ctx context.Context, n int, store *exp.Store) (res *result
 	if err = cmp.Or(err, werr); err != nil {
 		return nil, false, err
 	}
+	addCuts(res, &env.Kept)
 	weigh(&s, &env.Kept, r.opt.Engine)
 	res.StallMonitor, res.Captures = s, filesIn(pcap)
 	res.Seconds = time.Since(res.Started).Seconds()
 	return res, env.Kept.Used > 0, nil
+}
+
+// addCuts sets the metrics of the links that hosts with Roam lost, which no experiment needs to
+// care about.
+func addCuts(res *result.Result, kept *exp.Tally) {
+	if c := kept.Cuts(); c != nil {
+		res.Set("cut_late_ms", c.LateMs)
+		res.Set("cut_still_came_ms", c.StillCameMs)
+	}
 }
 
 // simulate measures once in virtual time. The machine has no influence, so it needs neither

@@ -53,7 +53,7 @@ func prepare(name string, opt Options) (*runner, error) {
 	if r.expect, err = result.ParseExpect(e.Expect); err != nil {
 		return nil, fmt.Errorf("experiment %s: %w", name, err)
 	}
-	if err := errors.Join(supported(e, opt.Engine), files(opt.JSON, opt.Report)); err != nil {
+	if err := errors.Join(supported(e, opt.Engine), capturable(opt), files(opt.JSON, opt.Report)); err != nil {
 		return nil, usage(err)
 	}
 	if r.bin, err = binaries(r.bin); err != nil {
@@ -90,6 +90,14 @@ func supported(e exp.Experiment, engine string) error {
 	case !e.Supports(engine):
 		return fmt.Errorf("experiment %s does not run on engine %s, only on %s", e.Name, engine,
 			strings.Join(slices.DeleteFunc(slices.Clone(exp.Engines), func(s string) bool { return !e.Supports(s) }), ", "))
+	}
+	return nil
+}
+
+// capturable reports that captures were asked for where there are none.
+func capturable(opt Options) error {
+	if opt.Engine == exp.Sim && opt.Pcap != "" {
+		return errors.New("the engine sim has no captures: omit --pcap")
 	}
 	return nil
 }

@@ -13,7 +13,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -51,15 +53,26 @@ type Options struct {
 // below /var/lib, for others as the XDG Base Directory Specification says.
 func StateDir() string { return stateDir(os.Geteuid()) }
 
-func stateDir(user int) string {
-	if user == 0 {
+func stateDir(id int) string {
+	if id == 0 {
 		return "/var/lib/roam-lab"
 	}
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
-		state = filepath.Join(os.Getenv("HOME"), ".local", "state")
+		state = filepath.Join(home(id), ".local", "state")
 	}
 	return filepath.Join(state, "roam-lab")
+}
+
+// home returns the home directory of a user: that of the environment, or else of passwd(5).
+func home(id int) string {
+	if h := os.Getenv("HOME"); filepath.IsAbs(h) {
+		return h
+	}
+	if u, err := user.LookupId(strconv.Itoa(id)); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir
+	}
+	return filepath.Join(os.TempDir(), "roam-lab-"+strconv.Itoa(id))
 }
 
 // ErrUsage is wrapped by errors about what was asked for: an unknown experiment, preset,

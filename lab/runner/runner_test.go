@@ -76,6 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		"experiment": {"quikstart", Options{}}, "preset": {"quickstart", Options{Preset: "quik"}},
 		"parameter": {"quickstart", Options{Set: []string{"delay=1"}}},
 		"engine":    {"quickstart", Options{Engine: "netn"}},
+		"captures":  {"handoff-instants", Options{Engine: exp.Sim, Pcap: dir}},
 		"report":    {"quickstart", Options{Report: dir}},
 		"JSON":      {"quickstart", Options{JSON: dir}},
 		"directory": {"quickstart", Options{Report: dir + "/new/"}}, // which is not there yet
@@ -99,6 +100,11 @@ func TestStateDir(t *testing.T) {
 		if got := stateDir(1000); got != want {
 			t.Errorf("%q: %s, want %s", xdg, got, want)
 		}
+	}
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	if got := stateDir(1 << 30); got != filepath.Join(os.TempDir(), "roam-lab-1073741824/.local/state/roam-lab") {
+		t.Errorf("of a user without a home: %s", got)
 	}
 	if got := stateDir(0); got != "/var/lib/roam-lab" {
 		t.Errorf("of root: %s", got)
@@ -149,5 +155,19 @@ func TestDocumentedExampleIsTheExample(t *testing.T) {
 	}
 	if strings.Count(shown, "\n") < 10 {
 		t.Error("docs/lab.md does not show the example")
+	}
+}
+
+// Each experiment that takes a link from a host with Roam has the metrics of that, others none.
+func TestCutsAreMetrics(t *testing.T) {
+	r, kept := result.New("x"), exp.Tally{}
+	addCuts(r, &kept)
+	if len(r.Metrics)+len(r.Unmeasured) != 0 {
+		t.Errorf("without a cut: %v", r.Metrics)
+	}
+	kept.Cut(exp.Cuts{LateMs: 3, StillCameMs: 90})
+	addCuts(r, &kept)
+	if r.Metrics["cut_late_ms"] != 3 || r.Metrics["cut_still_came_ms"] != 90 {
+		t.Errorf("%v", r.Metrics)
 	}
 }

@@ -91,12 +91,14 @@ func (s *sampler) ask(ctx context.Context) {
 
 func (s *sampler) take() {
 	now := Sample{At: time.Now(), Out: map[string]uint64{}, In: map[string]uint64{}, Towards: map[string]uint64{}}
-	for name, k := range s.s.Mobile().Links {
+	for name, k := range s.s.Mobile().Links { // at once, without a system call: they are compared
+		now.Out[name] = k.Counters(linkem.AB).DeliveredBytes
+		now.In[name] = k.Counters(linkem.BA).DeliveredBytes
+	}
+	for name := range s.s.Mobile().Links {
 		if stats, err := s.s.Core.Stats(s.s.Mobile().Routers[name].Name()); err == nil {
 			now.Towards[name] = stats.TxPackets
 		}
-		now.Out[name] = k.Counters(linkem.AB).DeliveredBytes
-		now.In[name] = k.Counters(linkem.BA).DeliveredBytes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,6 +71,14 @@ func TestShares(t *testing.T) {
 	if in["net1"] != 100 || in["net3"] != 0 {
 		t.Errorf("shares in %v", in)
 	}
+	// A reading that came late has what the links carried after the span.
+	tr.Samples[12].At, tr.Samples[12].Out["net1"] = tr.At(12900*time.Millisecond), 50_000
+	if out, _ = tr.Shares(tr.At(2*time.Second), tr.At(12*time.Second)); out["net1"] != 25 {
+		t.Errorf("with a late reading shares out %v", out)
+	}
+	if a, b := tr.Within(tr.At(11500*time.Millisecond), tr.At(12500*time.Millisecond)); !a.At.Equal(b.At) {
+		t.Errorf("a span without readings from %v to %v", a.At, b.At)
+	}
 }
 
 func TestNIDs(t *testing.T) {
@@ -182,6 +190,14 @@ func TestCutsAndSwaps(t *testing.T) {
 	}
 	if l, d := tr.Late(), tr.StillCame(); l != 70*time.Millisecond || d != 430*time.Millisecond {
 		t.Errorf("late by %v, still came for %v", l, d)
+	}
+	tr.Steps[0].Step = Step{Op: Call, From: "net1"} // which is up to what it calls
+	if d := tr.StillCame(); d != 430*time.Millisecond {
+		t.Errorf("after a call still came for %v", d)
+	}
+	tr.Steps[0].From = ""
+	if d := tr.StillCame(); d != 0 {
+		t.Errorf("without a cut still came for %v", d)
 	}
 }
 

@@ -33,7 +33,7 @@ type Step struct {
 	Op      Op
 	Host    string // "" for the mobile host
 	Link    string // the interface, or the mode for Mode
-	From    string // the link in use before, for handoffs
+	From    string // the link in use before, for handoffs; of Call the one that Do takes away, if any
 	Name    string // what people read; "" for the lesser half of a step
 	Settled bool   // of Swap: From loses carrier when the arm can use Link
 	Out, In linkem.Params

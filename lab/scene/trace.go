@@ -55,6 +55,9 @@ func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Sess
 	if err != nil {
 		return nil, err
 	}
+	if s.Mobile().Node != nil && slices.ContainsFunc(t.Steps, func(d Done) bool { return d.cut() != "" }) {
+		s.env.Kept.Cut(exp.Cuts{LateMs: stats.Millis(t.Late()), StillCameMs: stats.Millis(t.StillCame())})
+	}
 	t.Adverts, t.Drops = s.ra.seen(), s.Drops()
 	for _, e := range s.Ends {
 		if e.Node != nil {
@@ -130,8 +133,8 @@ func (t *Trace) Moved(link string, before time.Time) bool {
 // took the way to its network, at most and to the interval of two samples.
 func (t *Trace) StillCame() (worst time.Duration) {
 	for i, d := range t.Steps {
-		link := map[Op]string{Detach: d.Link, Cut: d.Link, Swap: d.From}[d.Op]
-		if link == "" || d.Host != "" {
+		link := d.cut()
+		if link == "" {
 			continue
 		}
 		back := t.End
@@ -151,6 +154,14 @@ func (t *Trace) StillCame() (worst time.Duration) {
 	return worst
 }
 
+// cut returns the link that a step takes from the mobile host, "" if none.
+func (d Done) cut() string {
+	if d.Host != "" {
+		return ""
+	}
+	return map[Op]string{Detach: d.Link, Cut: d.Link, Swap: d.From, Call: d.From}[d.Op]
+}
+
 // idleFrames are what a network gets between two samples without data: neighbor discovery.
 const idleFrames = 2
 
@@ -163,10 +174,23 @@ func (t *Trace) SampleAt(at time.Time) Sample {
 	return t.Samples[i]
 }
 
-// Shares returns the shares of the links in the bytes carried between two times, in per
-// cent, from the mobile host and to it.
+// Within returns the first sample of a span and the last one; twice the same if it has none but one.
+func (t *Trace) Within(from, to time.Time) (a, b Sample) {
+	a = t.SampleAt(from)
+	b = a
+	for _, s := range t.Samples {
+		if s.At.After(a.At) && !s.At.After(to) {
+			b = s
+		}
+	}
+	return a, b
+}
+
+// Shares returns the shares of the links in the bytes carried between the first sample of a span
+// and the last one, in per cent, from the mobile host and to it. So a sample that came late does not
+// count what the next span carried.
 func (t *Trace) Shares(from, to time.Time) (out, in map[string]float64) {
-	a, b := t.SampleAt(from), t.SampleAt(to)
+	a, b := t.Within(from, to)
 	return shares(a.Out, b.Out), shares(a.In, b.In)
 }
 

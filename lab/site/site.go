@@ -315,6 +315,11 @@ type BorderFlow struct {
 type BorderReport struct {
 	Sites []BorderSite `json:"sites"`
 	Flows []BorderFlow `json:"flows"`
+
+	Refused []struct {
+		Reason   string `json:"reason"`
+		Messages uint64 `json:"messages"`
+	} `json:"refused"`
 }
 
 // Report asks a border.

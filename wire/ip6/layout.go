@@ -70,6 +70,7 @@ const SegmentsLeftAt = 3
 const (
 	FragmentHeaderLen = 8
 	FragmentOffsetAt  = 2
+	fragmentIDAt      = 4
 	fragmentFlags     = 7
 	fragmentMore      = 1
 )

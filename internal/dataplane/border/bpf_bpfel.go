@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 3
+	bpfAbiNumberABI bpfAbiNumber = 4
 )
 
 type bpfAddr struct {
@@ -42,6 +42,7 @@ type bpfBorder struct {
 	ProbeId       uint16
 	Pad           [3]uint16
 	SiteHint      [64]uint8
+	GroupHint     [64]uint8
 }
 
 type bpfChecksumRule uint32
@@ -156,6 +157,8 @@ type bpfLocator struct {
 	Sites      uint32
 	Site       [8]uint8
 	Weight     [8]uint32
+	_          [4]byte
+	L64        bpfHalf
 }
 
 type bpfLocatorKind uint32
@@ -164,6 +167,14 @@ const (
 	bpfLocatorKindLOCATOR_SITE     bpfLocatorKind = 1
 	bpfLocatorKindLOCATOR_INTERNAL bpfLocatorKind = 2
 )
+
+type bpfMessage struct {
+	_   structs.HostLayout
+	Src bpfAddr
+	Dst bpfAddr
+	Id  uint32
+	Pad uint32
+}
 
 type bpfProbe struct {
 	_    structs.HostLayout
@@ -213,6 +224,7 @@ const (
 	bpfMapCounters          = "counters"
 	bpfMapCredits           = "credits"
 	bpfMapFlows             = "flows"
+	bpfMapGroups            = "groups"
 	bpfMapHandovers         = "handovers"
 	bpfMapLocators          = "locators"
 	bpfMapOwnAddresses      = "own_addresses"
@@ -220,6 +232,7 @@ const (
 	bpfMapProbes            = "probes"
 	bpfMapShares            = "shares"
 	bpfMapSites             = "sites"
+	bpfMapSplitControl      = "split_control"
 	bpfProgSbrInsideEgress  = "sbr_inside_egress"
 	bpfProgSbrInsideIngress = "sbr_inside_ingress"
 	bpfProgSbrUplinkEgress  = "sbr_uplink_egress"
@@ -288,6 +301,7 @@ type bpfMapSpecs struct {
 	Counters     *ebpf.MapSpec `ebpf:"counters"`
 	Credits      *ebpf.MapSpec `ebpf:"credits"`
 	Flows        *ebpf.MapSpec `ebpf:"flows"`
+	Groups       *ebpf.MapSpec `ebpf:"groups"`
 	Handovers    *ebpf.MapSpec `ebpf:"handovers"`
 	Locators     *ebpf.MapSpec `ebpf:"locators"`
 	OwnAddresses *ebpf.MapSpec `ebpf:"own_addresses"`
@@ -295,6 +309,7 @@ type bpfMapSpecs struct {
 	Probes       *ebpf.MapSpec `ebpf:"probes"`
 	Shares       *ebpf.MapSpec `ebpf:"shares"`
 	Sites        *ebpf.MapSpec `ebpf:"sites"`
+	SplitControl *ebpf.MapSpec `ebpf:"split_control"`
 }
 
 // bpfVariableSpecs contains global variables before they are loaded into the kernel.
@@ -333,6 +348,7 @@ type bpfMaps struct {
 	Counters     *ebpf.Map `ebpf:"counters"`
 	Credits      *ebpf.Map `ebpf:"credits"`
 	Flows        *ebpf.Map `ebpf:"flows"`
+	Groups       *ebpf.Map `ebpf:"groups"`
 	Handovers    *ebpf.Map `ebpf:"handovers"`
 	Locators     *ebpf.Map `ebpf:"locators"`
 	OwnAddresses *ebpf.Map `ebpf:"own_addresses"`
@@ -340,6 +356,7 @@ type bpfMaps struct {
 	Probes       *ebpf.Map `ebpf:"probes"`
 	Shares       *ebpf.Map `ebpf:"shares"`
 	Sites        *ebpf.Map `ebpf:"sites"`
+	SplitControl *ebpf.Map `ebpf:"split_control"`
 }
 
 func (m *bpfMaps) Close() error {
@@ -350,6 +367,7 @@ func (m *bpfMaps) Close() error {
 		m.Counters,
 		m.Credits,
 		m.Flows,
+		m.Groups,
 		m.Handovers,
 		m.Locators,
 		m.OwnAddresses,
@@ -357,6 +375,7 @@ func (m *bpfMaps) Close() error {
 		m.Probes,
 		m.Shares,
 		m.Sites,
+		m.SplitControl,
 	)
 }
 

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -139,33 +141,45 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 		}
 	}
 	wanted := make(map[bpfHalf]bpfLocator)
-	var hints [64]uint8
+	var siteHints, groupHints [64]uint8
+	groups := make(map[uint32]bpfLocator)
 	for i, s := range t.Sites {
 		if err := p.objs.Sites.Put(uint32(i), siteEntry(s, t.Behind[s.L64], hops[s.Link])); err != nil {
 			return fmt.Errorf("write site locator %v: %w", s.L64, err)
 		}
 		wanted[half(s.L64)] = bpfLocator{Kind: bpfLocatorKindLOCATOR_SITE, Site: [8]uint8{uint8(i)}}
-		hints[bitOf(half(s.L64))] = uint8(i) + 1
+		siteHints[bitOf(half(s.L64))] = uint8(i) + 1
 	}
-	for l, g := range t.Inside {
-		wanted[half(l)] = groupEntry(t, g)
+	for _, l := range slices.Sorted(maps.Keys(t.Inside)) { // in order, so that an entry changes with the policy only
+		wanted[half(l)] = groupEntry(t, t.Inside[l])
+		index := uint32(len(groups))
+		groups[index] = hintedGroup(l, wanted[half(l)])
+		groupHints[bitOf(half(l))] = uint8(index) + 1
 	}
 	bits := uint64(0)
 	for key := range wanted {
 		bits |= 1 << bitOf(key)
 	}
-	// A locator without its bit would not be found.
-	err := p.change(func(b *bpfBorder) { b.LocatorBits |= bits })
+	// A locator without its bit would not be found. While groups change, no hint names them.
+	err := p.change(func(b *bpfBorder) {
+		b.LocatorBits |= bits
+		b.GroupHint = [64]uint8{}
+	})
 	for key, value := range wanted {
 		if err == nil {
 			err = p.objs.Locators.Put(key, value)
+		}
+	}
+	for index, value := range groups {
+		if err == nil {
+			err = p.objs.Groups.Put(index, value)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("write locators: %w", err)
 	}
 	return errors.Join(removeOthers(p.objs.Locators, wanted), p.change(func(b *bpfBorder) {
-		b.LocatorBits, b.SiteHint = bits, hints
+		b.LocatorBits, b.SiteHint, b.GroupHint = bits, siteHints, groupHints
 		b.Announcements++
 	}))
 }
@@ -206,6 +220,12 @@ func groupEntry(t sbr.Table, g sbr.Group) bpfLocator {
 		hash.Write(binary.BigEndian.AppendUint32([]byte{e.Site[i]}, m.Weight)) // never fails
 	}
 	e.Generation = hash.Sum32()
+	return e
+}
+
+// hintedGroup is an internal locator's entry where a hint names it.
+func hintedGroup(l roam.L64, e bpfLocator) bpfLocator {
+	e.L64 = half(l)
 	return e
 }
 

@@ -36,14 +36,17 @@ const (
 	needsChecksum = 1 // VIRTIO_NET_HDR_F_NEEDS_CSUM
 )
 
-// tunnel is a link without MAC header whose other end is this test.
+// tunnel is a link whose other end is this test.
 type tunnel struct {
 	t     *testing.T
 	f     *os.File
 	index roam.LinkID
 }
 
-func newTunnel(t *testing.T, name string) tunnel {
+// newTunnel makes a link without MAC header.
+func newTunnel(t *testing.T, name string) tunnel { return newLink(t, name, unix.IFF_TUN) }
+
+func newLink(t *testing.T, name string, kind uint16) tunnel {
 	t.Helper()
 	testutil.Need(t, "/dev/net/tun")
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -54,7 +57,7 @@ func newTunnel(t *testing.T, name string) tunnel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	req.SetUint16(kind | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
 		t.Fatalf("make tun device: %v", err)
 	}
@@ -79,18 +82,29 @@ func newTunnel(t *testing.T, name string) tunnel {
 	return tunnel{t, f, roam.LinkID(req.Uint32())}
 }
 
-func (n tunnel) write(h offload, p []byte) {
-	n.t.Helper()
+// ahead returns the packet behind its header.
+func (h offload) ahead(p []byte) []byte {
 	b := []byte{h.flags, h.gsoType}
 	for _, v := range []uint16{h.hdrLen, h.gsoSize, h.csumStart, h.csumField} {
 		b = binary.NativeEndian.AppendUint16(b, v)
 	}
-	if _, err := n.f.Write(append(b, p...)); err != nil {
+	return append(b, p...)
+}
+
+func (n tunnel) write(h offload, p []byte) {
+	n.t.Helper()
+	if _, err := n.f.Write(h.ahead(p)); err != nil {
 		n.t.Fatalf("send through tun device: %v", err)
 	}
 }
 
 func (n tunnel) read() []byte {
+	n.t.Helper()
+	return n.readWhole()[offloadLen:]
+}
+
+// readWhole returns a packet with the header ahead of it.
+func (n tunnel) readWhole() []byte {
 	n.t.Helper()
 	b := make([]byte, 4096)
 	n.f.SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -98,7 +112,7 @@ func (n tunnel) read() []byte {
 	if err != nil {
 		n.t.Fatalf("receive from tun device: %v", err)
 	}
-	return b[offloadLen:l]
+	return b[:l]
 }
 
 // rawRig is a rig with a link without MAC header as uplink; what the programs

@@ -26,6 +26,7 @@ var reasons = [sbr.Refusals]string{
 	sbr.NoLink:          "no link is up",
 	sbr.UnknownAck:      "acknowledges nothing that passed",
 	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.outside at that host",
+	sbr.Incomplete:      "fragments that did not all come, or for which there was no space",
 }
 
 // forwards reports whether the host forwards IPv6.

@@ -115,7 +115,7 @@ func plan(p exp.Params, s *scene.Scene) (list scene.Schedule) {
 	for i := range p.Int("moves") {
 		old, link := links(p)[i], links(p)[i+1]
 		list.Steps = append(list.Steps,
-			scene.Step{At: begin(p, i), Op: scene.Call, Name: fmt.Sprintf("move %d: both to %s", i+1, link),
+			scene.Step{At: begin(p, i), Op: scene.Call, From: old, Name: fmt.Sprintf("move %d: both to %s", i+1, link),
 				Do: func(context.Context) error { return move(s, old, link) }},
 			scene.Step{At: change(p, i), Op: scene.Call, Do: func(context.Context) error { return rename(s, link) }})
 	}

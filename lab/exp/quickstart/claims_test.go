@@ -32,6 +32,8 @@ type records struct {
 	acks     map[string]int // of the correspondents
 	spilled  *scene.Losses  // datagrams that the emulator dropped
 	lateCut  time.Duration
+	bringUp  time.Duration // from a step that adds links until they carry data
+	returns  time.Duration // how late the links are used again after the withdrawal
 	behind   time.Duration // of the lab's schedule
 	came     uint64        // packets to a network after its cut
 	control  func(*trace)  // alters the pass without Roam
@@ -56,7 +58,8 @@ func healthy(t testing.TB, set ...string) *records {
 	return &records{
 		t: t, p: p, length: pl.Length, says: 90 * time.Millisecond,
 		wait: map[int]time.Duration{}, slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
-		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond, died: map[string]error{},
+		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond,
+		bringUp: 800 * time.Millisecond, died: map[string]error{},
 		drops: map[string]uint64{"cut": 12, "queue": 0}, acks: map[string]int{"cn1": 12, "cn2": 1},
 	}
 }
@@ -96,6 +99,9 @@ func (x *records) pass(control bool) *trace {
 		if k := len(tr.Steps); k > 0 && x.lateCut > 2*time.Second && tr.Steps[k-1].Over.After(at) {
 			at, over = tr.Steps[k-1].Over, tr.Steps[k-1].Over
 		}
+		if s.Op == scene.Enable {
+			at, over = at.Add(x.returns), over.Add(x.returns)
+		}
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: at, Over: over})
 		if n == 1 {
 			tr.Steps[len(tr.Steps)-1].At = exptest.At(s.At + x.behind)
@@ -118,9 +124,6 @@ func (x *records) pass(control bool) *trace {
 	return tr
 }
 
-// bringUp is how long links take to carry data after a step that adds them.
-const bringUp = 300 * time.Millisecond
-
 // samples are the bytes of the links: all by net1 but in the phases with three links, where
 // each has its third within less than two points.
 func (x *records) samples(pl schedule) (list []scene.Sample) {
@@ -129,7 +132,7 @@ func (x *records) samples(pl schedule) (list []scene.Sample) {
 		now := scene.Sample{At: exptest.At(at), Out: map[string]uint64{}, In: map[string]uint64{},
 			Towards: map[string]uint64{}}
 		for i, p := range pl.shares {
-			if at <= p.span.from+bringUp && len(p.links) > 1 || at <= p.span.from || at > p.span.to {
+			if at <= p.span.from+x.bringUp && len(p.links) > 1 || at <= p.span.from || at > p.span.to {
 				if i == 0 && at > p.span.from && at <= p.span.to {
 					sum["net3"] += 300_000 // the link in use, until the others have addresses
 				}
@@ -309,11 +312,10 @@ func TestEachClaimSeesRed(t *testing.T) {
 	for _, way := range []string{"out", "in"} {
 		add("uneven "+way, func(x *records) { x.bytes[way+" net1"] = 60_000 }, "shares")
 	}
+	add("a set that is in use late", func(x *records) { x.bringUp = 1000 * ms }, "set-change")
 	add("a late cut", func(x *records) { x.lateCut = 1100 * ms }, "on-time")
 	ownership(lost, add)
-	add("the kernel refuses one", func(x *records) {
-		x.out = func(d *exptest.Datagram) { d.Refused = d.At == lost }
-	}, "soft-loss")
+	add("the kernel refuses one", func(x *records) { x.out = refuse(lost) }, "soft-loss")
 	add("a route lost", func(x *records) { x.routes = "default via fe80::1 dev net1 proto ra metric 1024\n" }, "routes")
 	add("a route left", func(x *records) { x.routes += "2001:db8:9::/64 dev net2 metric 1\n" }, "routes")
 	for what, alter := range map[string]func(*traffic){
@@ -366,6 +368,11 @@ func ownership(lost time.Duration, add func(name string, alter func(*records), r
 	}, "soft-loss")
 }
 
+// refuse has the kernel refuse the datagrams of a moment.
+func refuse(at time.Duration) func(*exptest.Datagram) {
+	return func(d *exptest.Datagram) { d.Refused = d.At == at }
+}
+
 // A phase counts from when its links, and no others, carry data both ways.
 func TestPhaseInEffect(t *testing.T) {
 	phase := sharePhase{links: []string{"net1", "net2"}, span: span{time.Second, 2 * time.Second}}
@@ -389,11 +396,12 @@ func TestPhaseInEffect(t *testing.T) {
 		reading(17, [3]uint64{79900, 54300, 6001}, [3]uint64{79900, 54300, 4001}),
 	}
 	tr := trace{Trace: &scene.Trace{Start: exptest.Origin, Samples: list}}
-	if at := tr.inEffect(phase); !at.Equal(list[7].At) {
+	from, to := exptest.At(phase.span.from), exptest.At(phase.span.to)
+	if at := tr.inEffect(phase, from, to); !at.Equal(list[7].At) {
 		t.Errorf("in effect at %v", at.Sub(exptest.Origin))
 	}
 	tr.Samples = list[:7]
-	if at := tr.inEffect(phase); !at.Equal(exptest.At(time.Second)) {
+	if at := tr.inEffect(phase, from, to); !at.Equal(from) {
 		t.Errorf("never in effect: %v", at.Sub(exptest.Origin))
 	}
 }
@@ -423,10 +431,13 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x = healthy(t)
 	x.lateCut = 2300 * time.Millisecond
 	cases = append(cases, exptest.Case{Name: "a cut so late that the next step waits", Red: []string{"on-time"},
-		Grey: []string{"shares", "soft-loss", "soft-tcp-gap"}, Judge: x.judge})
+		Grey: []string{"soft-loss", "soft-tcp-gap"}, Judge: x.judge})
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
-	grey("the lab is late", x, "on-time", "shares")
+	grey("the lab is late", x, "on-time")
+	x = healthy(t)
+	x.returns = 2001 * time.Millisecond
+	grey("the return from the withdrawal comes late", x, "on-time", "shares")
 	grey("few datagrams", healthy(t, "udp_rate=2000"), "soft-loss")
 	grey("another round-trip time", healthy(t, "delay_ms=10.5"), "hard-first", "hard-full")
 	return cases

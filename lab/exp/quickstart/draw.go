@@ -223,7 +223,7 @@ func firstLine(s string) string {
 func (t *trace) shareTable() result.Table {
 	tab := result.Table{Title: "Share of the bytes per link", Columns: append([]string{"phase", "direction"}, access...)}
 	for _, p := range t.plan.shares {
-		out, in := t.Shares(t.At(p.span.from), t.At(p.span.to))
+		out, in := t.Shares(t.phase(p))
 		for i, shares := range []map[string]float64{out, in} {
 			row := []string{p.name, [2]string{"out", "in"}[i]}
 			for _, l := range access {

@@ -40,11 +40,20 @@ func (t *trace) metrics(env *exp.Env) {
 	r.Set("schedule_late_ms", stats.Millis(t.Behind()))
 	r.Set("step_begun_late_ms", stats.Millis(t.BegunLate()))
 	r.Set("cut_still_came_ms", stats.Millis(t.StillCame()))
-	worst, took := 0.0, 0.0
+	t.shareMetrics(r)
+}
+
+// shareMetrics judges the shares of the links in each phase of duality, from when its links are
+// in use until the next step.
+func (t *trace) shareMetrics(r *result.Result) {
+	worst, took, least := 0.0, 0.0, math.Inf(1)
 	for _, p := range t.plan.shares {
-		from := t.inEffect(p)
-		took = max(took, stats.Millis(from.Sub(t.At(p.span.from))))
-		out, in := t.Shares(from, t.At(p.span.to))
+		begun, to := t.phase(p)
+		from := t.inEffect(p, begun, to)
+		took = max(took, stats.Millis(from.Sub(begun)))
+		a, b := t.Within(from, to)
+		least = min(least, stats.Millis(b.At.Sub(a.At)))
+		out, in := t.Shares(from, to)
 		for way, shares := range map[string]map[string]float64{"out": out, "in": in} {
 			for _, l := range access {
 				want := 0.0
@@ -59,6 +68,22 @@ func (t *trace) metrics(env *exp.Env) {
 	}
 	r.Set("duality_share_error_points", worst)
 	r.Set("duality_change_ms", took)
+	r.Set("duality_phase_ms", least)
+}
+
+// phase returns when the first step of a phase was begun, and the first one of the next phase:
+// a busy lab is late.
+func (t *trace) phase(p sharePhase) (from, to time.Time) {
+	from, to = t.At(p.span.from), t.End
+	for i := len(t.Steps) - 1; i >= 0; i-- {
+		switch s := t.Steps[i]; s.Step.At {
+		case p.span.from:
+			from = s.At
+		case p.span.to:
+			to = s.At
+		}
+	}
+	return from, to
 }
 
 // ilnp counts the correspondents that acknowledged a Locator Update: with them the host has
@@ -76,8 +101,7 @@ func (t *trace) ilnp() (n int) {
 // end of the first interval between two samples in which each carried at least half of its
 // share. Before that they get addresses, and the ends agree. If that never happens, it is the
 // beginning of the phase.
-func (t *trace) inEffect(p sharePhase) time.Time {
-	from, to := t.At(p.span.from), t.At(p.span.to)
+func (t *trace) inEffect(p sharePhase, from, to time.Time) time.Time {
 	for i := 1; i < len(t.Samples); i++ {
 		a, b := t.Samples[i-1], t.Samples[i]
 		if !a.At.Before(from) && !b.At.After(to) && used(a.Out, b.Out, p.links) && used(a.In, b.In, p.links) {

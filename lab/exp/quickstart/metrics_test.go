@@ -172,6 +172,8 @@ func TestMetricsOfAnUnevenRun(t *testing.T) {
 		{name: "two-way duality", links: access[:2], span: span{15 * time.Second, 17 * time.Second}},
 		{name: "withdrawn to net1", links: access[:1], span: span{17 * time.Second, 19 * time.Second}},
 	}
+	tr.Steps = append(tr.Steps, scene.Done{Step: scene.Step{At: 17 * time.Second}, At: after(17 * time.Second)},
+		scene.Done{Step: scene.Step{At: 19 * time.Second}, At: after(19 * time.Second)})
 	sum := map[string]uint64{}
 	for at := time.Duration(0); at <= 20*time.Second; at += 100 * milli {
 		s := scene.Sample{At: after(at), Out: map[string]uint64{}, In: map[string]uint64{}, Towards: map[string]uint64{}}
@@ -203,6 +205,7 @@ func TestMetricsOfAnUnevenRun(t *testing.T) {
 		"share_withdrawn_to_net1_out_net1_pct": 100,
 		"duality_share_error_points":           10,
 		"duality_change_ms":                    400,
+		"duality_phase_ms":                     1600,
 	})
 }
 

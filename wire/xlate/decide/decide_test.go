@@ -194,6 +194,46 @@ func TestProbeAnswerIsNoUse(t *testing.T) {
 	}
 }
 
+// A segment without data that leaves soon after a packet has come acknowledges it, and needs no
+// answer. One that leaves later, as a keepalive does, asks for one, and so does all else.
+func TestAcknowledgementNeedsNoAnswer(t *testing.T) {
+	const ms = 1_000_000
+	for name, c := range map[string]struct {
+		proto uint8
+		flags uint8
+		data  int
+		heard uint64 // so long ago; 0: never
+		asks  bool
+	}{
+		"acknowledgement":       {ip6.TCP, 0x10, 0, 200 * ms, false},
+		"reset":                 {ip6.TCP, 0x14, 0, 1 * ms, false},
+		"keepalive":             {ip6.TCP, 0x10, 0, 260 * ms, true},
+		"nothing has come":      {ip6.TCP, 0x10, 0, 0, true},
+		"data":                  {ip6.TCP, 0x10, 1, 1 * ms, true},
+		"first segment":         {ip6.TCP, 0x12, 0, 1 * ms, true},
+		"last segment":          {ip6.TCP, 0x11, 0, 1 * ms, true},
+		"datagram without data": {ip6.UDP, 0x10, 0, 1 * ms, true},
+		"fragment":              {ip6.Fragment, 0x10, 0, 1 * ms, true},
+	} {
+		s := host(nil)
+		l := s.Sessions[key].Live
+		l.Birth, l.Seq = 1, 1
+		if c.heard != 0 {
+			l.LastRx = uint32((now - c.heard) >> 20)
+		}
+		body := make([]byte, 32+c.data) // with time stamps
+		body[12], body[13] = 8<<4, c.flags
+		if c.proto == ip6.Fragment {
+			body = append([]byte{ip6.TCP, 0, 0, 1, 0, 0, 0, 1}, body...)
+		}
+		src, dst := roam.ILV{L64: prefix, NID: ours}, roam.ILV{L64: prefix, NID: theirs}
+		s.Egress(now, packet(t, src, dst, ilnp.Nonce{}, c.proto, body))
+		if l.LastTx != uint32(now>>20) || (l.UnansweredTx != 0) != c.asks {
+			t.Errorf("%s: last sent %d, unanswered since %d", name, l.LastTx, l.UnansweredTx)
+		}
+	}
+}
+
 // An unvalidated locator gets twice what came from it; the rest goes nowhere.
 func TestAllowance(t *testing.T) {
 	s := host(func(_ *decide.State, p *decide.Session) { p.Unvalidated, p.Grace = 1, 0 })

@@ -188,7 +188,9 @@ func (t outward) noteSent(p *Session, l *Live, n int) {
 	h, now := &t.s.Host, moment(t.now)
 	l.noteTx(now, n)
 	if l.UnansweredTx == 0 {
-		l.UnansweredTx = now
+		if !t.isAcknowledgement(l, now) {
+			l.UnansweredTx = now
+		}
 		return
 	}
 	if p.is(Initiated|Plain) || now-l.UnansweredTx < tick(h.SilenceAfter) {
@@ -199,6 +201,17 @@ func (t outward) noteSent(p *Session, l *Live, n int) {
 	}
 	l.SilenceTold = now
 	t.tell(Urgent, Silence, Event{Key: p.Alias})
+}
+
+const acknowledged = 250 * millisecond // Linux acknowledges what has come within 200 ms
+
+// isAcknowledgement reports whether a segment acknowledges what has come, and nothing else, so
+// that no answer is due. It has no data, SYN or FIN. What leaves later than an acknowledgement
+// can is a keepalive, or asks for the window.
+func (t outward) isAcknowledgement(l *Live, now uint32) bool {
+	b, ok := t.k.load(t.c.at+ip6.TCPDataOffsetAt, 2)
+	return t.c.proto == ip6.TCP && t.c.isWhole() && ok && now-l.LastRx <= tick(acknowledged) &&
+		b[1]&(flagSYN|flagFIN) == 0 && t.k.Len-t.c.at <= int(b[0]>>4)*4
 }
 
 // sendInSession sends a packet of a session.

@@ -1,0 +1,92 @@
+package sbr
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/wire/ilnp"
+)
+
+// A provider's link is lost under the sessions of 100 hosts. All of their updates have left within
+// 40 ms, by the other link, and each one's acknowledgement confirms its flow.
+func TestLinkLostManyHosts(t *testing.T) {
+	const hosts, bound = 100, 40 * time.Millisecond
+	b := newBorder(t)
+	both := []roam.L64{siteA, siteB}
+	for i := range roam.NID(hosts) {
+		seen := seenFlow
+		seen.Inside += i
+		b.HandleFlow(b.now, seen, both)
+	}
+	b.drain()
+	b.until(b.now.Add(time.Second))
+	b.sent, b.announced = nil, nil
+	lost := b.now
+	b.HandleSites(b.now, bothUp[1:])
+	b.drain()
+	b.until(lost.Add(bound))
+	left := make(map[roam.NID]bool)
+	for _, s := range b.sent {
+		m, err := ilnp.ParseControl(s.Packet, port)
+		if err != nil || s.Link != 2 || m.Src.L64 != siteB {
+			t.Fatalf("on link %d: %+v, %v", s.Link, m, err)
+		}
+		u, err := ilnp.ParseLocatorUpdate(m.Payload)
+		if err != nil || len(u.Locators) != 1 || u.Locators[0].L64 != siteB {
+			t.Fatalf("%+v, %v", u, err)
+		}
+		left[m.Src.NID] = true
+		b.handle(false, m.Dst, m.Src, inward, u.Ack())
+	}
+	if len(left) != hosts {
+		t.Errorf("updates of %d hosts within %v, want %d", len(left), bound, hosts)
+	}
+	n := len(b.sent)
+	b.until(b.now.Add(time.Hour))
+	if len(b.sent) != n || len(b.refused) != 0 {
+		t.Errorf("%d repetitions after the acknowledgements, refused %v", len(b.sent)-n, b.refused)
+	}
+	for _, f := range b.Flows() {
+		if !slices.Equal(f.Announced, both[1:]) {
+			t.Errorf("%v: announced %v", f.Inside, f.Announced)
+		}
+	}
+}
+
+// A storm of updates from one inside host passes, keeps a bounded number of them, and leaves the
+// latest to be acknowledged; one with wrong nonces, and one from outside with the site's own
+// locators, does not pass and changes nothing.
+func TestUpdateStorm(t *testing.T) {
+	const storm = 10_000
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, nil)
+	b.drain()
+	b.sent = nil
+	var u ilnp.LocatorUpdate
+	for i := range uint32(storm) {
+		u = ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: internal, Lifetime: i}}}
+		b.handle(true, mine, theirs, outward, u)
+	}
+	f := b.flows[key]
+	if len(b.sent) != storm || len(f.sent) > kept || len(b.refused) != 0 {
+		t.Errorf("%d passed, %d kept, refused %v", len(b.sent), len(f.sent), b.refused)
+	}
+	b.sent = b.sent[storm-1:]
+	_, out := b.take(1)
+	wrong := outward
+	wrong.Bytes[0]++
+	site := roam.ILV{L64: siteA, NID: insideNID}
+	for range storm {
+		b.handle(true, mine, theirs, wrong, u)
+		b.handle(false, theirs, site, inward, out)
+	}
+	if len(b.sent) != 0 || len(b.refused) != 2*storm || len(b.incomplete) != 0 || len(b.announced) != 0 {
+		t.Errorf("%d passed, %d refused", len(b.sent), len(b.refused))
+	}
+	b.handle(false, theirs, site, inward, out.Ack())
+	if _, in := b.take(9); !slices.Equal(in.Locators, u.Locators) {
+		t.Errorf("acknowledged %+v, want %+v", in, u)
+	}
+}
