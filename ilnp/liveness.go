@@ -107,13 +107,15 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	} else if pr.form <= FormUDP && (replied || pr.form == FormOption) {
 		c.noteForm(now, s, pr.path, pr.form == FormUDP)
 	}
-	inRound := !pr.lone || s.watch.state != settling
+	inRound, back := !pr.lone || s.watch.state != settling, !c.cameElsewhere(pr, p)
 	if !pr.lone {
 		s.noteRTT(now.Sub(pr.sent), pr.path.Local)
 		c.noteLength(now, s, pr)
 	}
 	if !c.trainAnswered(now, s, pr, p) {
-		c.checkReply(now, s, pr)
+		if back {
+			c.checkReply(now, s, pr)
+		}
 		c.takeReport(now, s, pr, p)
 	}
 	c.updateAlong(now, s, pr.path)
@@ -122,7 +124,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		relabelled := replied && pr.form != FormOption && p.FlowLabel != labelOf(t)
 		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt, Form: pr.form, Size: pr.size, Relabelled: relabelled})
 	}
-	if s.watch.state != quiet && inRound {
+	if s.watch.state != quiet && inRound && back {
 		s.watch.answered = append(s.watch.answered, pr.path)
 	}
 	s.noteReply(pr.path)
@@ -139,19 +141,21 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	} else if !was {
 		c.upsert(now, s, s.entry.Paths)
 	}
-	wasBad := s.bad[pr.path]
-	s.forgive(now, pr.path)
+	wasBad := s.bad[pr.path] && back
+	if back {
+		s.forgive(now, pr.path)
+	} else {
+		c.askBack(now, s, pr.path)
+	}
 	c.validated(now, s, pr.path.Remote)
 	if wasBad {
 		c.remotesChanged(now, s)
 	}
-	switch s.watch.state {
-	case suspect, silent:
+	switch suspects := s.watch.state == suspect || s.watch.state == silent; {
+	case suspects && len(s.watch.answered) > 0:
 		c.settle(now, s)
-	case settling:
-		if inRound && len(s.unansweredPaths()) == 0 {
-			c.endSettling(now, s)
-		}
+	case s.watch.state == settling && inRound && len(s.unansweredPaths()) == 0:
+		c.endSettling(now, s)
 	}
 	c.heard(now, s)
 	if early := s.early; early != nil {
@@ -429,7 +433,7 @@ func (c *liveness) endSettling(now time.Time, s *session) {
 	if judged {
 		c.doubt(now, s, s.unansweredPaths())
 	} else if len(s.watch.answered) > 0 {
-		for _, p := range s.unansweredPaths() {
+		for _, p := range s.deadPaths() {
 			s.strayed = s.strayed || !s.bad[p]
 			s.bad[p], next.proved = true, 0
 		}

@@ -104,6 +104,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	if lu.Operation == ilnpwire.Acknowledgement {
 		if s.update.matches(lu) {
 			c.confirmPaths(now, s, by)
+			c.cameBack(now, s, by)
 		}
 		if !c.placeAcked(now, s, p, lu, len(packet)) && !c.answersOlder(now, s, p) {
 			c.handleAck(now, s, lu, p.Encapsulated)

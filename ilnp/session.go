@@ -67,6 +67,7 @@ type session struct {
 	holdback
 	watch          watch
 	check          pathCheck
+	askedBack      map[Path]time.Time // when an update left along a dead path to learn whether the other direction lives
 	reports        pathReports
 	left           []leftPath // whose losses are not known yet
 	sent           tokens     // probes under way

@@ -32,6 +32,8 @@ type SoakConfig struct {
 	Hosts int
 	Span  time.Duration  // of trouble; periods of calm and silence follow
 	Hour  func(SoakHour) // called at the end of every hour; or nil
+	// Unacquainted hosts never learn that their peers run Roam, and treat them as other stacks.
+	Unacquainted bool
 }
 
 // SoakHour sums up one hour of a soak.
@@ -98,7 +100,7 @@ type talk struct {
 // NewSoak adds the hosts; one in ten is a server with one permanent network.
 func NewSoak(cfg SoakConfig) *Soak {
 	k := &Soak{Network: New(cfg.Seed), cfg: cfg, byNode: make(map[*Node]*soaker)}
-	k.Brief, k.Counting, k.Told = true, soakCounts, k.told
+	k.Brief, k.Acquainted, k.Counting, k.Told = true, !cfg.Unacquainted, soakCounts, k.told
 	for i := range cfg.Hosts {
 		nid := roam.NID(0x0200_0000_0000_0000) + roam.NID(i+1)
 		h := &soaker{mobile: i%10 != 0, remade: make(map[roam.NID][]time.Time), changed: sim.Start}

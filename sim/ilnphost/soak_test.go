@@ -26,6 +26,12 @@ func setting(t *testing.T, name string, otherwise float64) float64 {
 // session may be lost while a path exists, nothing may be left in the end, and
 // memory may not grow. SOAK_HOURS, SOAK_HOSTS and SEED change its size.
 func TestSoak(t *testing.T) {
+	t.Run("roam", func(t *testing.T) { soak(t, false) })
+	t.Run("unacquainted", func(t *testing.T) { soak(t, true) })
+}
+
+// soak runs one soak, of hosts that learn that their peers run Roam, or do not.
+func soak(t *testing.T, unacquainted bool) {
 	hours, hosts := setting(t, "SOAK_HOURS", 0.5), setting(t, "SOAK_HOSTS", 20)
 	seed := uint64(setting(t, "SEED", 1))
 	t.Logf("seed %d: %v hours, %v hosts", seed, hours, hosts)
@@ -33,6 +39,7 @@ func TestSoak(t *testing.T) {
 	began := time.Now()
 	k := NewSoak(SoakConfig{
 		Seed: seed, Hosts: int(hosts), Span: time.Duration(hours * float64(time.Hour)),
+		Unacquainted: unacquainted,
 		Hour: func(h SoakHour) {
 			heap = append(heap, inUse())
 			t.Logf("%v | heap %d KiB, %.0f s", h, heap[len(heap)-1]>>10, time.Since(began).Seconds())
