@@ -1,0 +1,64 @@
+package acceptance
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/testutil"
+	"roam/lab/site"
+	"roam/lab/topo"
+)
+
+// refusal returns the error that a connected UDP socket gets for a datagram to a closed port. The
+// kernel finds the socket by the addresses, the ports and the protocol of the packet that an
+// ICMPv6 error quotes.
+func refusal(t *testing.T, h *topo.Host, to netip.Addr) (answer error) {
+	t.Helper()
+	err := h.Do(func() error {
+		c, err := net.Dial("udp6", netip.AddrPortFrom(to, 9).String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte("datagram")); err != nil {
+			return err
+		}
+		if err := c.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+			return err
+		}
+		_, answer = c.Read(make([]byte, 100))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// TestBorderErrors has hosts of plain IPv6 on both sides send datagrams to closed ports across a
+// border, by each provider. The sender's kernel finds the socket of the ICMPv6 error that comes back,
+// so the packet that it quotes has the addresses with which it was sent.
+func TestBorderErrors(t *testing.T) {
+	s := newSite(t, site.Policy(0, "vlb", 50, 50), "")
+	outside := site.External.Addr().Next() // of a router without Roam
+	for i, p := range site.Providers[0] {
+		at := roam.ILV{L64: roam.ILVFromAddr(p.Addr()).L64, NID: site.InsideNID}.Addr()
+		testutil.Eventually(t, patience, func() bool {
+			return errors.Is(refusal(t, s.Core, at), syscall.ECONNREFUSED)
+		}, fmt.Sprintf("provider %d: the error of an inside host", i))
+		testutil.Eventually(t, patience, func() bool {
+			return errors.Is(refusal(t, s.InsideHost, outside), syscall.ECONNREFUSED)
+		}, fmt.Sprintf("provider %d: the error of an outside host", i))
+		if i == 0 {
+			if err := s.Router.SetDown("wan0"); err != nil { // so that packets and answers go by the other
+				t.Fatal(err)
+			}
+		}
+	}
+}
