@@ -4,9 +4,11 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"roam/internal/hostnet/desired"
 	"roam/internal/hostnet/nettest"
+	"roam/internal/testutil"
 )
 
 // A role sets a state beside the host's own: it is refused what contradicts,
@@ -42,7 +44,14 @@ func TestSetOfARole(t *testing.T) {
 	if err := h.Set("mobile", s); err != nil || !stands() {
 		t.Fatalf("Set: %v", err)
 	}
-	during := host.State()
+	// The kernel brings an address up, with its route, after the call that adds it has returned.
+	settled := func() string {
+		testutil.Eventually(t, 10*time.Second, func() bool {
+			return strings.Contains(host.Run("ip", "-6", "route", "show", "table", "local"), "local "+home.String()+" dev upA")
+		}, "the route to the address stands")
+		return host.State()
+	}
+	during := settled()
 	for _, meddle := range []string{"rule del priority 100", "route flush table 77", "addr del 2001:db8:1::1/64 dev upA",
 		"neigh del proxy 2001:db8:1::2 dev upA"} {
 		host.Run("ip", append([]string{"-6"}, strings.Fields(meddle)...)...)
@@ -50,7 +59,7 @@ func TestSetOfARole(t *testing.T) {
 			t.Errorf("%s, then Set: %v", meddle, err)
 		}
 	}
-	if after := host.State(); !sameButFlags(after, during) {
+	if after := settled(); !sameButFlags(after, during) {
 		t.Errorf("after others' removals:\n%s\nwant\n%s", after, during)
 	}
 	for owner, s := range map[string]desired.State{
