@@ -112,7 +112,7 @@ func TestBorderHostMoves(t *testing.T) {
 				t.Errorf("%d of %d datagrams lost, %d at most", lost, sent, most)
 			}
 			// The border that the host has left still asks about its providers in the host's name once a second, and
-			// the correspondent may take that for a move (docs/design/border.md): seldom, so it is shown, not judged.
+			// the correspondent may treat that as a move (docs/design/border.md): seldom, so it is shown, not judged.
 			sent, lost = between(t, s, 500, time.Second, func() {})
 			t.Logf("%d of %d datagrams lost afterwards", lost, sent)
 			if sent < 500 || lost > sent/10 {
