@@ -23,26 +23,23 @@ static __always_inline int has_rule(__u8 proto)
  */
 static __always_inline __s64 sum_chunks(struct __sk_buff *skb, __u8 b[RULE_CHUNK], __u32 at, __u32 end, __u32 s)
 {
-	for (int i = 0; i < RULE_MOST / RULE_CHUNK; i++) {
-		__u32 left = end - at;
+	__u32 left;
 
-		if (at >= end)
-			break;
-		if (left >= RULE_CHUNK) {
-			if (bpf_skb_load_bytes(skb, at, b, RULE_CHUNK))
-				return -1;
-		} else {
-			__builtin_memset(b, 0, RULE_CHUNK);
-			left--; /* as in load_packet */
-			barrier_var(left);
-			left = (left & (RULE_CHUNK - 1)) + 1;
-			if (bpf_skb_load_bytes(skb, at, b, left))
-				return -1;
-		}
+	for (int i = 0; i < RULE_MOST / RULE_CHUNK && end - at >= RULE_CHUNK; i++) {
+		if (bpf_skb_load_bytes(skb, at, b, RULE_CHUNK))
+			return -1;
 		s = bpf_csum_diff(0, 0, (__be32 *)b, RULE_CHUNK, s);
 		at += RULE_CHUNK;
 	}
-	return s;
+	if (at >= end)
+		return s;
+	__builtin_memset(b, 0, RULE_CHUNK);
+	left = end - at - 1; /* as in load_packet */
+	barrier_var(left);
+	left = (left & (RULE_CHUNK - 1)) + 1;
+	if (bpf_skb_load_bytes(skb, at, b, left))
+		return -1;
+	return bpf_csum_diff(0, 0, (__be32 *)b, RULE_CHUNK, s);
 }
 
 static __always_inline __u32 checksum_at(__u8 proto)

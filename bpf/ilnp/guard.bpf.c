@@ -120,14 +120,15 @@ int ilnp_guard(struct bpf_nf_ctx *ctx)
 	__u32 ifindex;
 
 	addrs[0].l64.v = upper_half(&ip->saddr);
-	addrs[1].l64.v = upper_half(&ip->daddr);
-	if (!of_sessions(addrs))
+	/* Each load has a test before it, so the destination is loaded only if it decides. */
+	if (addrs[0].l64.v != session_prefix && upper_half(&ip->daddr) != session_prefix)
 		return NF_ACCEPT;
 	in = ctx->state->in;
 	ifindex = in ? in->ifindex : 0;
 	if (may_deliver(ifindex))
 		return NF_ACCEPT;
 	addrs[0].nid.v = lower_half(&ip->saddr);
+	addrs[1].l64.v = upper_half(&ip->daddr);
 	addrs[1].nid.v = lower_half(&ip->daddr);
 	refuse_foreign(DROP_SESSION_LINK, addrs, ifindex, ip->nexthdr);
 	return NF_DROP;

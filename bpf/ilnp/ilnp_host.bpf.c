@@ -294,16 +294,16 @@ static __always_inline int receive(struct __sk_buff *skb, struct inbound *in, __
 	return deliver(skb, in, p && !keeps_nids(p, in) ? sum_bytes(p->nid_delta) : 0, nids_only);
 }
 
-/* Receives a packet, and offers a connection to a server on a real address. A first
- * segment of a correspondent has a nonce, so only packets with one pay for that look-up.
+/* Receives a packet that the compact path has left, with that result, and offers a
+ * connection to a server on a real address. A first segment of a correspondent has a nonce,
+ * so only packets with one pay for that look-up.
  */
-static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
+static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3, int verdict)
 {
-	int verdict = !compact ? UNSETTLED : l3 ? receive_settled(skb) : receive_settled_raw(skb);
-	struct inbound in = { .l3 = l3 };
+	struct inbound in;
 
-	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
-		return verdict;
+	__builtin_memset(&in, 0, sizeof(in));
+	in.l3 = l3;
 	verdict = receive(skb, &in, l3, verdict);
 	if (in.refused)
 		note_refusal(skb, &in);
@@ -315,14 +315,22 @@ static __always_inline int receive_and_serve(struct __sk_buff *skb, __u32 l3)
 SEC("tc")
 int ilnp_uplink_ingress(struct __sk_buff *skb)
 {
-	return receive_and_serve(skb, ETH_LEN);
+	int verdict = compact ? receive_settled(skb) : UNSETTLED;
+
+	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
+		return verdict;
+	return receive_and_serve(skb, ETH_LEN, verdict);
 }
 
 /* The same for links without a MAC layer: modems in raw-IP mode, PPP, tun. */
 SEC("tc")
 int ilnp_rawlink_ingress(struct __sk_buff *skb)
 {
-	return receive_and_serve(skb, 0);
+	int verdict = compact ? receive_settled_raw(skb) : UNSETTLED;
+
+	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
+		return verdict;
+	return receive_and_serve(skb, 0, verdict);
 }
 
 /* Drops packets that would leave a link without a MAC layer with session addresses: these

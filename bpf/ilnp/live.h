@@ -20,27 +20,6 @@ static __always_inline __u32 moment(__u64 ns)
 	return tick(ns) ?: 1;
 }
 
-/* Atomic exchange, as clang writes it for later processors than the one that the objects
- * are made for. Linux has it since 5.12.
- */
-static __always_inline __u64 exchange64(__u64 *at, __u64 value)
-{
-	register __u64 *base asm("r1") = at;
-	register __u64 v asm("r2") = value;
-
-	asm volatile(".byte 0xdb, 0x21, 0, 0, 0xe1, 0, 0, 0" : "+r"(v) : "r"(base) : "memory");
-	return v;
-}
-
-static __always_inline __u32 exchange32(__u32 *at, __u32 value)
-{
-	register __u32 *base asm("r1") = at;
-	register __u64 v asm("r2") = value;
-
-	asm volatile(".byte 0xc3, 0x21, 0, 0, 0xe1, 0, 0, 0" : "+r"(v) : "r"(base) : "memory");
-	return v;
-}
-
 /* Differs between an entry and those before it in the same slot: the daemon ensures it. */
 static __always_inline __u16 edition_of(const struct session_entry *p)
 {
@@ -132,12 +111,12 @@ __noinline int settle(const struct session_entry *p, const struct session_detail
 	now = coarse_ns();
 	state = state_of(p, d, now);
 	for (int i = 0; i < 3; i++) {
-		exchange32(&l->state, state);
+		__sync_lock_test_and_set(&l->state, state);
 		state = state_of(p, d, now);
 		if (*(const volatile __u32 *)&l->state == state)
 			return 0;
 	}
-	exchange32(&l->state, 0);
+	__sync_lock_test_and_set(&l->state, 0);
 	return 0;
 }
 
@@ -146,7 +125,7 @@ __noinline int settle(const struct session_entry *p, const struct session_detail
  */
 static __always_inline __u64 move_tally(__u64 *tally, __u64 *packets, __u64 *bytes)
 {
-	__u64 was = exchange64(tally, 0), n = was & ((1ULL << TALLY_PACKETS) - 1);
+	__u64 was = __sync_lock_test_and_set(tally, 0), n = was & ((1ULL << TALLY_PACKETS) - 1);
 
 	__sync_fetch_and_add(packets, was >> TALLY_PACKETS);
 	__sync_fetch_and_add(bytes, n);
@@ -197,9 +176,9 @@ static __always_inline void note_rx(struct session_live *l, __u32 slot, __u32 no
 {
 	l->last_rx = now;
 	l->unanswered_tx = 0;
-	__sync_fetch_and_add(&l->rx, 1ULL << TALLY_PACKETS | len);
-	if (l->rx & TALLY_LARGE)
+	if (l->rx & TALLY_LARGE) /* before the atomic addition, behind which a load waits */
 		move_received(l, slot);
+	__sync_fetch_and_add(&l->rx, 1ULL << TALLY_PACKETS | len);
 }
 
 #endif

@@ -150,7 +150,8 @@ static __always_inline int write_macs(struct __sk_buff *skb, const struct uplink
 
 	if (there + ETH_LEN > (void *)(long)skb->data_end)
 		return bpf_skb_store_bytes(skb, 0, u->macs, MACS_LEN, 0);
-	__builtin_memcpy(there, u->macs, MACS_LEN);
+	*(__u64 *)there = *(const __u64 *)u->macs; /* clang copies bytes one by one */
+	*(__u32 *)(there + 8) = *(const __u32 *)(u->macs + 8);
 	return 0;
 }
 

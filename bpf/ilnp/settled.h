@@ -55,7 +55,7 @@ static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, 
 {
 	enum checksum_state state = checksum_state(skb);
 
-	ip->src.l64 = u->l64;
+	ip->src.l64.v = u->l64.v;
 	if (state != CHECKSUM_UNKNOWN)
 		csum_adjust_at(checksum_of(ip, proto), proto, diff, state);
 	else if (csum_adjust(skb, ETH_LEN + IP6_LEN, proto, diff))
@@ -125,8 +125,8 @@ __noinline int send_settled(struct __sk_buff *skb)
 	proto = ip->next;
 	if (!is_straight(skb, (void *)(ip + 1), proto))
 		return UNSETTLED;
-	key.local = ip->src.nid;
-	key.remote = ip->dst.nid;
+	key.local.v = ip->src.nid.v;
+	key.remote.v = ip->dst.nid.v;
 	l = search_line(h, &key, &found, &word);
 	if (!l)
 		return UNSETTLED;
@@ -135,10 +135,10 @@ __noinline int send_settled(struct __sk_buff *skb)
 	now = coarse_ns_inline();
 	if (!is_quiet(l, word, found & INDEX_SLOT, moment(now)))
 		return left;
-	t.to = l->remote;
+	t.to.v = l->remote.v;
 	t.uplink = (__u8)(word >> SETTLED_FIRST) >> 4;
-	local_nid = l->local_nid;
-	remote_nid = l->remote_nid;
+	local_nid.v = l->local_nid.v;
+	remote_nid.v = l->remote_nid.v;
 	if (!is_still(l, word) || !(flags & (proto == IPPROTO_UDP ? SETTLED_OUT_UDP | SETTLED_OUT_PATHS : SETTLED_OUT_TCP)))
 		return left;
 	if (flags & SETTLED_OUT_PATHS && !take_turn(skb, index_place(found), found & INDEX_SLOT, word, &t))
@@ -152,10 +152,10 @@ __noinline int send_settled(struct __sk_buff *skb)
 		l->unanswered_tx = moment(now);
 	diff = flags & SETTLED_NAMED && key.remote.v == remote_nid.v ? 0 : settled_delta(word);
 	if (!(flags & SETTLED_RFC6741))
-		diff = sum_halves(u->l64, t.to, diff);
-	ip->src.nid = local_nid;
-	ip->dst.l64 = t.to;
-	ip->dst.nid = remote_nid;
+		diff = sum_halves(u->l64.v, t.to.v, diff);
+	ip->src.nid.v = local_nid.v;
+	ip->dst.l64.v = t.to.v;
+	ip->dst.nid.v = remote_nid.v;
 	return leave_settled(skb, ip, proto, diff, u, is_hop_known(u, index, &t.to, now), flags);
 }
 
@@ -196,13 +196,13 @@ static __always_inline int is_settled_in(const struct session_live *l, __u64 wor
 
 /* Rewrites a packet to the aliases of its session, which are its NIDs. */
 static __always_inline int deliver_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto, __u32 l3,
-					   __u32 delta, union half prefix)
+					   __u32 delta, __u64 prefix)
 {
-	__u32 whole = sum_halves(ip->src.l64, ip->dst.l64, delta);
+	__u32 whole = sum_halves(ip->src.l64.v, ip->dst.l64.v, delta);
 	enum checksum_state state = checksum_state(skb);
 
-	ip->src.l64 = prefix;
-	ip->dst.l64 = prefix;
+	ip->src.l64.v = prefix;
+	ip->dst.l64.v = prefix;
 	if (state != CHECKSUM_UNKNOWN) {
 		csum_adjust_at(checksum_of(ip, proto), proto, sum_neg(whole), state);
 	} else {
@@ -222,6 +222,7 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	struct session_live *l;
 	struct session_key key;
 	__u64 found = 0, word = 0;
+	union half to, from;
 	__u32 flags, now;
 	__u8 proto;
 	int left;
@@ -234,12 +235,13 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	proto = ip->next;
 	if (proto > 31 || !(STRAIGHT_PROTOS >> proto & 1))
 		return UNSETTLED;
-	if (!is_ours(h, ip->dst.nid) || !locator_on_wire(ip->dst.l64))
+	key.local.v = ip->dst.nid.v;
+	to.v = ip->dst.l64.v;
+	if ((h->nids[0].v != key.local.v && !is_ours(h, key.local)) || !locator_on_wire(to))
 		return PASS_ON;
 	if (!is_straight(skb, (void *)(ip + 1), proto) || !is_plain_upper(skb, ip, proto, l3 + IP6_LEN))
 		return UNSETTLED;
-	key.local = ip->dst.nid;
-	key.remote = ip->src.nid;
+	key.remote.v = ip->src.nid.v;
 	l = search_line(h, &key, &found, &word);
 	if (!l)
 		return UNSETTLED;
@@ -250,14 +252,15 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	if (flags & SETTLED_REAL_SOCKETS && may_be_real(key.remote, ((const __be16 *)(ip + 1))[1]))
 		return left;
 	now = moment(coarse_ns_inline());
-	if (!is_settled_in(l, word, index_place(found), ip->src.l64, proto, now))
+	from.v = ip->src.l64.v;
+	if (!is_settled_in(l, word, index_place(found), from, proto, now))
 		return left;
 	note_rx(l, found & INDEX_SLOT, now, skb->len - l3);
 	if (flags & SETTLED_COUNTED)
 		count_path(skb, l3, l3 + IP6_LEN, proto, 0);
 	if (flags & SETTLED_ANSWERS)
 		note_flow(skb, l3, l3 + IP6_LEN, proto);
-	return deliver_settled(skb, ip, proto, l3, settled_delta(word), h->session_prefix);
+	return deliver_settled(skb, ip, proto, l3, settled_delta(word), h->session_prefix.v);
 }
 
 /* Global, as send_settled: for links with a MAC header, and without one. */

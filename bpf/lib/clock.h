@@ -24,14 +24,12 @@ struct {
 static __always_inline __u64 coarse_ns_inline(void)
 {
 	__u32 zero = 0;
-	const __u64 *since;
+	const __u64 *since = bpf_map_lookup_elem(&tick_zero, &zero);
+	__u64 length = tick_ns, began = since ? *since : 0;
 
-	if (!tick_ns)
+	if (!length || !began)
 		return bpf_ktime_get_coarse_ns();
-	since = bpf_map_lookup_elem(&tick_zero, &zero);
-	if (!since || !*since)
-		return bpf_ktime_get_coarse_ns();
-	return *since + bpf_jiffies64() * tick_ns;
+	return began + bpf_jiffies64() * length;
 }
 
 /* The same, where a call does not matter: the verifier looks at it once. */

@@ -22,10 +22,12 @@ static __always_inline __u32 sum_half(union half h)
 	return sum_fold((h.v & 0xffff) + (h.v >> 16 & 0xffff) + (h.v >> 32 & 0xffff) + (h.v >> 48));
 }
 
-/* The sum of two halves and of more, which is at most 0xffff. */
-static __always_inline __u32 sum_halves(union half a, union half b, __u32 more)
+/* The sum of two halves, as v has them, and of more, which is at most 0xffff. Clang copies a
+ * union byte by byte.
+ */
+static __always_inline __u32 sum_halves(__u64 a, __u64 b, __u32 more)
 {
-	__u64 s = (a.v & 0xffffffff) + (a.v >> 32) + (b.v & 0xffffffff) + (b.v >> 32) + more;
+	__u64 s = (a & 0xffffffff) + (a >> 32) + (b & 0xffffffff) + (b >> 32) + more;
 
 	return sum_fold((s & 0xffff) + (s >> 16 & 0xffff) + (s >> 32));
 }
@@ -77,11 +79,12 @@ extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 static __always_inline enum checksum_state checksum_state(struct __sk_buff *skb)
 {
 	const __u8 *packet;
+	__u16 at = summed_at;
 
-	if (!summed_at)
+	if (!at)
 		return CHECKSUM_UNKNOWN;
 	packet = bpf_cast_to_kern_ctx(skb);
-	return packet[summed_at] >> summed_shift & 3;
+	return packet[at] >> summed_shift & 3;
 }
 
 /* Does what csum_adjust does for TCP and UDP, with field the checksum in the linear part

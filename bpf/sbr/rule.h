@@ -63,8 +63,8 @@ __noinline int shown_rule(struct __sk_buff *skb, const struct crossing *x)
 	    bpf_skb_load_bytes(skb, at + (x->c.proto == IPPROTO_TCP ? TCP_CSUM_AT : UDP_CSUM_AT), &field, 2) || !field)
 		return RULE_UNKNOWN;
 	sum = sum_message(skb, at, len);
-	nids = sum_halves(x->ip.src.nid, x->ip.dst.nid, bpf_htons(len) + bpf_htons(x->c.proto));
-	whole = sum_halves(x->ip.src.l64, x->ip.dst.l64, nids);
+	nids = sum_halves(x->ip.src.nid.v, x->ip.dst.nid.v, bpf_htons(len) + bpf_htons(x->c.proto));
+	whole = sum_halves(x->ip.src.l64.v, x->ip.dst.l64.v, nids);
 	if (sum_fold(whole + sum) == 0xffff)
 		return RULE_IPV6;
 	if (sum_fold(nids + sum) == 0xffff)

@@ -34,6 +34,7 @@ func manySessions(b *testing.B, n int) {
 	build(b)
 	names, programs := builds()
 	var all []*contender
+	sockets := socketsFor(b, n, len(names))
 	for _, name := range names {
 		w := newNamedWorld(b, name, 1, linkem.Params{})
 		w.gatherPeers(b)
@@ -48,7 +49,7 @@ func manySessions(b *testing.B, n int) {
 			own = roam.ILV{NID: w.nidMN, L64: roam.DefaultSessionPrefix}.Addr()
 			from = roam.ILV{NID: w.nidMN, L64: roam.ILVFromAddr(netMN[0].Addr()).L64}.Addr()
 		}
-		e := w.open(b, n, own, from, to)
+		e := w.open(b, n, sockets, own, from, to)
 		e.warm(b)
 		all = append(all, &contender{name: name, slice: e.slices()})
 	}
@@ -113,36 +114,86 @@ func (w *world) openSessions(b *testing.B, n int) {
 	w.gather(b, c, n)
 }
 
-// ends are the two sockets of all conversations: one of MN, and one of CN that sends from the
-// address of each correspondent. A socket for each would take more files than a process may
-// have open.
+// ends are the sockets of all conversations: one of MN for each, connected, and one of CN that
+// sends from the address of each correspondent. Where this process may not open that many, MN
+// has as many as it may, unconnected, and several conversations share one.
 type ends struct {
-	mn, cn int
-	mnAt   unix.SockaddrInet6   // MN, as CN sees it
-	peers  []unix.SockaddrInet6 // the correspondents, as MN sees them, in random order
-	own    [][16]byte           // and as they are
-	in     []byte
+	mn        []int
+	cn        int
+	connected bool                 // each conversation has a socket of MN
+	at        []unix.SockaddrInet6 // MN's sockets, as CN sees them
+	peers     []unix.SockaddrInet6 // the correspondents, as MN sees them, in random order
+	own       [][16]byte           // and as they are
+	in        []byte
 }
 
+// Ports of MN's sockets: each of these once or twice, as many sockets on one port are looked
+// up one by one by some kernels.
+const (
+	firstPort = 10_000
+	portsOfMN = 50_000
+)
+
 // open opens the sockets; own and to are the addresses of MN and a correspondent as MN's
-// applications see them. MN's socket is bound, or plain IPv6 would choose among more sources.
-func (w *world) open(b *testing.B, n int, own, mnAt netip.Addr, to func(int) netip.Addr) *ends {
+// applications see them. MN's sockets are bound, or plain IPv6 would choose among more sources.
+func (w *world) open(b *testing.B, n, sockets int, own, mnAt netip.Addr, to func(int) netip.Addr) *ends {
 	b.Helper()
-	e := &ends{mnAt: unix.SockaddrInet6{Addr: mnAt.As16(), Port: peersPort + 1}, in: make([]byte, 2*packetSize)}
+	e := &ends{connected: sockets == n, in: make([]byte, 2*packetSize)}
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
 		e.peers = append(e.peers, unix.SockaddrInet6{Addr: to(i).As16(), Port: peersPort})
 		e.own = append(e.own, peer(i).As16())
 	}
-	must(b, w.mn.Do(func() (err error) { e.mn, err = bound(own, peersPort+1); return err }))
-	b.Cleanup(func() { unix.Close(e.mn) })
+	b.Cleanup(func() {
+		for _, fd := range append(e.mn, e.cn) {
+			unix.Close(fd)
+		}
+	})
 	must(b, w.cn.Do(func() (err error) { e.cn, err = bound(netip.IPv6Unspecified(), peersPort); return err }))
-	b.Cleanup(func() { unix.Close(e.cn) })
 	must(b, unix.SetsockoptInt(e.cn, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+	must(b, w.mn.Do(func() error {
+		for i := range sockets {
+			port := firstPort + i%portsOfMN
+			fd, err := bound(own, port)
+			if err == nil {
+				e.mn = append(e.mn, fd)
+			}
+			if err == nil && e.connected {
+				err = unix.Connect(fd, &e.peers[i])
+			}
+			if err != nil {
+				return fmt.Errorf("socket %d of %d: %w", i, sockets, err)
+			}
+			e.at = append(e.at, unix.SockaddrInet6{Addr: mnAt.As16(), Port: port})
+		}
+		return nil
+	}))
 	return e
+}
+
+// otherFiles is how many files this process may need besides the sockets of conversations.
+const otherFiles = 1_000
+
+// socketsFor is how many sockets each contender may have for n conversations.
+func socketsFor(b *testing.B, n, contenders int) int {
+	b.Helper()
+	var may unix.Rlimit
+	must(b, unix.Getrlimit(unix.RLIMIT_NOFILE, &may))
+	wanted := uint64(n*contenders + otherFiles)
+	if may.Cur < wanted { // more than the hard limit takes CAP_SYS_RESOURCE
+		more := unix.Rlimit{Cur: wanted, Max: max(may.Max, wanted)}
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &more) != nil {
+			n = (int(may.Cur) - otherFiles) / contenders
+			b.Logf("%d sockets at each MN, as this process may open %d files", n, may.Cur)
+		}
+	}
+	return n
 }
 
 func bound(at netip.Addr, port int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	}
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrInet6{Addr: at.As16(), Port: port})
 	}
@@ -151,7 +202,13 @@ func bound(at netip.Addr, port int) (int, error) {
 
 // out has MN send a datagram to a correspondent, back a correspondent to MN.
 func (e *ends) out(i int) error {
-	if err := unix.Sendto(e.mn, e.in[:packetSize], 0, &e.peers[i]); err != nil {
+	var err error
+	if fd := e.atMN(i); e.connected {
+		_, err = unix.Write(fd, e.in[:packetSize])
+	} else {
+		err = unix.Sendto(fd, e.in[:packetSize], 0, &e.peers[i])
+	}
+	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
 	return nil
@@ -159,7 +216,7 @@ func (e *ends) out(i int) error {
 
 func (e *ends) back(i int) error {
 	oob := unix.PktInfo6(&unix.Inet6Pktinfo{Addr: e.own[i]})
-	if _, err := unix.SendmsgN(e.cn, e.in[:packetSize], oob, &e.mnAt, 0); err != nil {
+	if _, err := unix.SendmsgN(e.cn, e.in[:packetSize], oob, &e.at[i%len(e.at)], 0); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
 	return nil
@@ -170,7 +227,7 @@ func (e *ends) back(i int) error {
 // until the daemon on MN notices, within a second or so, that it sends others without.
 func (e *ends) warm(b *testing.B) {
 	b.Helper()
-	legs := []*leg{{name: "in", send: e.back, to: e.mn}, {name: "out", send: e.out, to: e.cn}}
+	legs := []*leg{{name: "in", send: e.back, to: e.atMN}, {name: "out", send: e.out, to: e.atCN}}
 	both := func() bool {
 		done := true
 		for _, l := range legs {
@@ -178,21 +235,27 @@ func (e *ends) warm(b *testing.B) {
 		}
 		return done
 	}
-	if !testutil.Wait(within+time.Duration(len(e.peers))*patiencePerPeer, both) {
+	if !testutil.Wait(within+time.Duration(len(e.own))*patiencePerPeer, both) {
 		b.Fatalf("not all conversations work: %v, %v", legs[0], legs[1])
 	}
-	for arrives(legs[0].to, e.in) || arrives(legs[1].to, e.in) { // what came late
+	for _, fd := range append(e.mn, e.cn) {
+		for arrives(fd, e.in) { // what came late
+		}
 	}
 }
+
+// atMN and atCN return the sockets at which a conversation arrives.
+func (e *ends) atMN(i int) int { return e.mn[i%len(e.mn)] }
+func (e *ends) atCN(int) int   { return e.cn }
 
 // leg is one direction of all conversations while they warm up.
 type leg struct {
 	name string
 	send func(i int) error
-	to   int          // the socket that receives
-	came map[int]bool // the conversations of which a datagram has arrived
-	err  error        // of the last datagram that could not be sent
-	left int          // the last conversation of which none has
+	to   func(i int) int // the socket that receives
+	came map[int]bool    // the conversations of which a datagram has arrived
+	err  error           // of the last datagram that could not be sent
+	left int             // the last conversation of which none has
 }
 
 // try sends a datagram in each conversation of which none has arrived, and reports whether
@@ -201,7 +264,7 @@ func (l *leg) try(e *ends) bool {
 	if l.came == nil {
 		l.came = map[int]bool{}
 	}
-	for i := range e.peers {
+	for i := range e.own {
 		if l.came[i] {
 			continue
 		}
@@ -210,11 +273,11 @@ func (l *leg) try(e *ends) bool {
 		if err := l.send(i); err != nil {
 			l.err = err
 		}
-		for arrives(l.to, e.in) {
+		for arrives(l.to(i), e.in) {
 			l.came[int(binary.BigEndian.Uint32(e.in))] = true
 		}
 	}
-	return len(l.came) == len(e.peers)
+	return len(l.came) == len(e.own)
 }
 
 func (l *leg) String() string {
@@ -233,15 +296,15 @@ const lag = 4_000
 
 // slices has conversations go out, and earlier ones back.
 func (e *ends) slices() func(*stopwatch) error {
-	n, next := len(e.peers), 0
+	n, next := len(e.own), 0
 	return func(s *stopwatch) error {
 		first := next
 		next = (next + slicePackets/2) % n
-		if err := e.exchange(e.out, e.cn, first); err != nil {
+		if err := e.exchange(e.out, e.atCN, first); err != nil {
 			return fmt.Errorf("out: %w", err)
 		}
 		s.lap("out")
-		if err := e.exchange(e.back, e.mn, first+n-min(lag, n/2)); err != nil {
+		if err := e.exchange(e.back, e.atMN, first+n-min(lag, n/2)); err != nil {
 			return fmt.Errorf("in: %w", err)
 		}
 		s.lap("in")
@@ -250,12 +313,12 @@ func (e *ends) slices() func(*stopwatch) error {
 }
 
 // exchange sends half a slice of datagrams, and receives each.
-func (e *ends) exchange(send func(i int) error, to int, first int) error {
+func (e *ends) exchange(send func(i int) error, to func(i int) int, first int) error {
 	for k := range slicePackets / 2 {
-		i := (first + k) % len(e.peers)
+		i := (first + k) % len(e.own)
 		err := send(i)
 		if err == nil {
-			err = receive(to, e.in)
+			err = receive(to(i), e.in)
 		}
 		if err != nil {
 			return fmt.Errorf("conversation %d: %w", i, err)

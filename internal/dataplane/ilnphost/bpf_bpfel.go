@@ -614,6 +614,7 @@ const (
 	bpfVarCsumFlags           = "csum_flags"
 	bpfVarEncapPort           = "encap_port"
 	bpfVarIndexMask           = "index_mask"
+	bpfVarLoadsInOrder        = "loads_in_order"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
 	bpfVarSummedAt            = "summed_at"
@@ -721,6 +722,7 @@ type bpfVariableSpecs struct {
 	CsumFlags          *ebpf.VariableSpec `ebpf:"csum_flags"`
 	EncapPort          *ebpf.VariableSpec `ebpf:"encap_port"`
 	IndexMask          *ebpf.VariableSpec `ebpf:"index_mask"`
+	LoadsInOrder       *ebpf.VariableSpec `ebpf:"loads_in_order"`
 	SilenceAfter       *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain       *ebpf.VariableSpec `ebpf:"silence_again"`
 	SummedAt           *ebpf.VariableSpec `ebpf:"summed_at"`
@@ -834,6 +836,7 @@ type bpfVariables struct {
 	CsumFlags          *ebpf.Variable `ebpf:"csum_flags"`
 	EncapPort          *ebpf.Variable `ebpf:"encap_port"`
 	IndexMask          *ebpf.Variable `ebpf:"index_mask"`
+	LoadsInOrder       *ebpf.Variable `ebpf:"loads_in_order"`
 	SilenceAfter       *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain       *ebpf.Variable `ebpf:"silence_again"`
 	SummedAt           *ebpf.Variable `ebpf:"summed_at"`

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"roam"
+	"roam/internal/dataplane"
 )
 
 // loopbackLink is the index of the loopback device in every network namespace.
@@ -43,6 +44,7 @@ func (p *Plane) AttachGuard(prefix roam.L64, device roam.LinkID) error {
 	if err := spec.Variables["session_prefix"].Set(prefixOf(prefix)); err != nil {
 		return fmt.Errorf("set session prefix of the guard: %w", err)
 	}
+	dataplane.DirectLookups(spec)
 	opts := &ebpf.CollectionOptions{
 		Maps:            ebpf.MapOptions{PinPath: p.set.Dir()},
 		MapReplacements: map[string]*ebpf.Map{"counters": p.objs.Counters, "refusals": p.objs.Refusals},

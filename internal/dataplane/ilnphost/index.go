@@ -90,11 +90,13 @@ func (x *index) find(hash uint64, slot uint32) *uint64 {
 	return nil
 }
 
-// room returns a free entry of a bucket for a session with this hash; nil if there
-// is none, or if the programs could not tell it from another one's.
+// room returns the first free entry of a bucket for a session with this hash, as the programs
+// search the first half of a bucket first; nil if there is none, or if they could not tell it
+// from another one's.
 func room(b *bpfBucket, hash uint64) (free *uint64) {
 	for i, e := range b.Entry {
 		switch {
+		case e == 0 && free != nil:
 		case e == 0:
 			free = &b.Entry[i]
 		case e>>indexTag == hash>>indexTag:

@@ -139,3 +139,20 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("all in use: %v", err)
 	}
 }
+
+// A session gets the first free entry of its bucket.
+func TestFirstEntriesFirst(t *testing.T) {
+	var b bpfBucket
+	for i := range b.Entry {
+		hash := uint64(i+1) << indexTag
+		e := room(&b, hash)
+		if e != &b.Entry[i] {
+			t.Fatalf("session %d of a bucket does not get entry %d", i, i)
+		}
+		*e = entryOf(hash, uint32(i), uint32(i))
+	}
+	b.Entry[2] = 0
+	if room(&b, 99<<indexTag) != &b.Entry[2] || room(&b, 4<<indexTag) != nil {
+		t.Error("an entry that has become free is not taken, or a tag is there twice")
+	}
+}

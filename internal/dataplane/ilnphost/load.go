@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -31,6 +32,7 @@ func (p *Plane) loadRaw() error {
 	if err != nil {
 		return err
 	}
+	dataplane.DirectLookups(spec)
 	if err := spec.LoadAndAssign(&p.raw, &ebpf.CollectionOptions{MapReplacements: mapsByName(&p.objs.bpfMaps)}); err != nil {
 		return fmt.Errorf("load eBPF programs: %w", err)
 	}
@@ -48,10 +50,11 @@ func (p *Plane) spec() (*ebpf.CollectionSpec, error) {
 	for name, v := range map[string]any{
 		"csum_flags": p.csumFlags,
 		"summed_at":  p.summed.At, "summed_shift": p.summed.Shift,
-		"tick_ns":       uint64(dataplane.TickLength()),
-		"silence_after": uint64(cmp.Or(p.opts.Silence, 2*time.Second)),
-		"index_mask":    buckets(sessions) - 1,
-		"encap_port":    p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire
+		"tick_ns":        uint64(dataplane.TickLength()),
+		"silence_after":  uint64(cmp.Or(p.opts.Silence, 2*time.Second)),
+		"index_mask":     buckets(sessions) - 1,
+		"loads_in_order": runtime.GOARCH == "amd64",
+		"encap_port":     p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, fmt.Errorf("set %s of eBPF programs: %w", name, err)
