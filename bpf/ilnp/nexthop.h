@@ -36,22 +36,29 @@
 #define MAC_LEN 6
 #define MACS_LEN 12
 
-/* Is the hardware address of the uplink's next hop known for certain? Correspondents in
- * our own network are left to the kernel.
- */
-static __always_inline int is_hop_known(const struct uplink *u, __u32 index, const union half *remote, __u64 now)
+/* How a packet gets to its next hop. */
+enum hop_way {
+	HOP_KERNEL,  /* the kernel sends it to the router of the uplink */
+	HOP_KNOWN,   /* the program writes the hardware address of that router */
+	HOP_ON_LINK, /* the kernel looks up where it goes: to the correspondent itself, in the same network */
+};
+
+/* How does a packet get to the next hop of its uplink, or to a correspondent in our own network? */
+static __always_inline enum hop_way hop_way(const struct uplink *u, __u32 index, const union half *remote, __u64 now)
 {
 	struct uplink_live *l;
 
-	if (!(u->flags & UPLINK_MACS) || u->l64.v == remote->v)
-		return 0;
+	if (u->l64.v == remote->v)
+		return HOP_ON_LINK;
+	if (!(u->flags & UPLINK_MACS))
+		return HOP_KERNEL;
 	l = bpf_map_lookup_elem(&uplink_lives, &index);
 	if (!l || u->known_at < l->discovery + HOP_SETTLED)
-		return 0;
+		return HOP_KERNEL;
 	if (now - l->checked < HOP_CHECK)
-		return 1;
+		return HOP_KNOWN;
 	l->checked = now;
-	return 0;
+	return HOP_KERNEL;
 }
 
 /* Is this a message about a neighbour's hardware address? Reads of which neighbour.
@@ -166,13 +173,13 @@ static __always_inline int is_at_uplink(const struct __sk_buff *skb, __u32 ifind
 }
 
 /* Sends a packet that is translated out of a link. hop: the uplink with its next hop, if
- * UPLINK_NEXT_HOP is set; null: the kernel looks it up. known: is_hop_known.
+ * UPLINK_NEXT_HOP is set; null: the kernel looks it up.
  */
-static __always_inline int send_to_hop(struct __sk_buff *skb, __u32 ifindex, const struct uplink *hop, int known)
+static __always_inline int send_to_hop(struct __sk_buff *skb, __u32 ifindex, const struct uplink *hop, enum hop_way way)
 {
-	if (hop && known && !write_macs(skb, hop))
+	if (hop && way == HOP_KNOWN && !write_macs(skb, hop))
 		return is_at_uplink(skb, ifindex) ? PASS_ON : bpf_redirect(ifindex, 0);
-	if (hop && hop->flags & UPLINK_NEXT_HOP) {
+	if (hop && way != HOP_ON_LINK && hop->flags & UPLINK_NEXT_HOP) {
 		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
 
 		__builtin_memcpy(nh.ipv6_nh, hop->next_hop, 16);

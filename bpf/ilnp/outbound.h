@@ -24,7 +24,7 @@ struct outbound {
 	__u32 mtu;
 	__u8 bears_nonce; /* a GSO packet may bear the nonce */
 	__u8 encap;       /* in UDP */
-	__u8 hop_known;   /* the hardware address of the next hop */
+	__u8 hop_way;     /* enum hop_way */
 	__u8 chosen;      /* BY_SESSION or BY_RULE */
 	const struct uplink *hop; /* has the next hop, if UPLINK_NEXT_HOP is set; null: the kernel looks it up */
 };
@@ -58,7 +58,7 @@ static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbou
 static __always_inline int leave(struct __sk_buff *skb, const struct outbound *o)
 {
 	count(TX_PACKETS);
-	return send_to_hop(skb, o->ifindex, o->hop, o->hop_known);
+	return send_to_hop(skb, o->ifindex, o->hop, o->hop_way);
 }
 
 static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
@@ -217,7 +217,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 		return drop_without_path(skb);
 	address(&o, skb, p, d, c, u, i, hinted, nids_only);
 	note_path(skb, p, d, c, i, &o);
-	o.hop_known = is_hop_known(u, index, &o.ends[1].l64, now);
+	o.hop_way = hop_way(u, index, &o.ends[1].l64, now);
 	o.encap = p->flags & ENTRY_ENCAP && is_encapsulated(c, next);
 	if (o.encap || (!(p->flags & ENTRY_ENCAP) && nonce_due(skb, p, d, c, now)))
 		o.nonce = p->local_nonce;

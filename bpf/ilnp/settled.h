@@ -51,7 +51,7 @@ static __always_inline __u16 *checksum_of(struct ip6 *ip, __u8 proto)
 
 /* Sends a packet whose source is rewritten, but for its locator, to uplink u. */
 static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, __u8 proto, __u32 diff,
-					 const struct uplink *u, int hop_known, __u32 flags)
+					 const struct uplink *u, enum hop_way way, __u32 flags)
 {
 	enum checksum_state state = checksum_state(skb);
 
@@ -63,7 +63,7 @@ static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, 
 	if (flags & SETTLED_COUNTED)
 		count_path(skb, ETH_LEN, ETH_LEN + IP6_LEN, proto, 1);
 	count(TX_PACKETS);
-	return send_to_hop(skb, u->ifindex, u, hop_known);
+	return send_to_hop(skb, u->ifindex, u, way);
 }
 
 /* Where a datagram goes that takes several paths by turns. */
@@ -156,7 +156,7 @@ __noinline int send_settled(struct __sk_buff *skb)
 	ip->src.nid.v = local_nid.v;
 	ip->dst.l64.v = t.to.v;
 	ip->dst.nid.v = remote_nid.v;
-	return leave_settled(skb, ip, proto, diff, u, is_hop_known(u, index, &t.to, now), flags);
+	return leave_settled(skb, ip, proto, diff, u, hop_way(u, index, &t.to, now), flags);
 }
 
 /* Is a datagram or segment whole, as its IPv6 header says, and not an encapsulated message?

@@ -35,6 +35,19 @@ static __always_inline __u32 by_packets(const struct locator *g)
 	return best;
 }
 
+/* Takes back what by_packets has done for a packet that another program will choose for. */
+static __always_inline void give_back(const struct locator *g, __u32 member)
+{
+	__u32 label = g->label;
+	struct credits *c = bpf_map_lookup_elem(&credits, &label);
+
+	if (!c)
+		return;
+	c->credit[member & (MAX_GROUP - 1)] += g->total;
+	for (__u32 i = 0; i < MAX_GROUP && i < g->n; i++)
+		c->credit[i] -= g->weight[i];
+}
+
 /* A hash of two locators and both ports, of 27 bits; ../ilnp/flow.h has the same. */
 static __always_inline __u32 flow_weight(union half a, union half b, __u32 ports)
 {
@@ -56,17 +69,17 @@ static __always_inline union half site_locator(__u32 index)
 /* The member of a TCP connection: that of the greatest hash, which the other end chooses,
  * too; by weight where weights differ.
  */
-__noinline __u32 by_connection(const struct locator *g, const struct crossing *x, __be16 a, __be16 b)
+__noinline __u32 by_connection(const struct locator *g, __u64 remote, __be16 a, __be16 b)
 {
 	__u32 ports = (__u32)bpf_ntohs(a) * bpf_ntohs(b) + bpf_ntohs(a ^ b), best = 0, greatest = 0, equal = 1;
-	union half none = {};
+	union half none = {}, other = {.v = remote};
 	__u64 at;
 
-	if (!g || !x)
+	if (!g)
 		return 0;
 	for (__u32 i = 1; i < MAX_GROUP && i < g->n; i++)
 		equal &= g->weight[i] == g->weight[0];
-	at = (__u64)flow_weight(none, x->ip.dst.l64, ports) * g->total >> 27;
+	at = (__u64)flow_weight(none, other, ports) * g->total >> 27;
 	for (__u32 i = 0; i < MAX_GROUP && i < g->n; i++) {
 		__u32 w = 0;
 
@@ -76,7 +89,7 @@ __noinline __u32 by_connection(const struct locator *g, const struct crossing *x
 			at -= g->weight[i];
 			continue;
 		}
-		w = flow_weight(site_locator(g->site[i]), x->ip.dst.l64, ports);
+		w = flow_weight(site_locator(g->site[i]), other, ports);
 		if (!i || w > greatest) {
 			greatest = w;
 			best = i;
@@ -85,53 +98,36 @@ __noinline __u32 by_connection(const struct locator *g, const struct crossing *x
 	return best;
 }
 
-/* MAX_GROUP if the outside node knows all members; else one that it knows, or the first. It
- * notes in the flow what was announced, so that further packets need not ask. A function of its own, so that the compiler leaves no value undefined that older verifiers
- * do not see to be unused.
+/* The first member that the outside node knows, or the first of all. A function of its own, so
+ * that the compiler leaves no value undefined that older verifiers do not see to be unused.
  */
-__noinline __u32 known_member(const struct locator *g, const struct crossing *x, struct flow *f, __u32 now)
+__noinline __u32 known_member(const struct locator *g, __u32 announced)
 {
-	__u32 known, all = 1, only = MAX_GROUP;
-	struct announced *a;
-	struct flow_key key;
-
-	if (!g || !x || !f)
+	if (!g)
 		return 0;
-	key = x->key;
-	a = bpf_map_lookup_elem(&announced, &key);
-	known = a ? a->sites : 0;
-	f->announced = known;
-	f->announced_at = now;
-	for (__u32 i = 0; i < MAX_GROUP && i < g->n; i++) {
-		if (!(known >> (g->site[i] & (MAX_SITES - 1)) & 1))
-			all = 0;
-		else if (only == MAX_GROUP)
-			only = i;
-	}
-	if (all)
-		return MAX_GROUP;
-	return only == MAX_GROUP ? 0 : only;
+	for (__u32 i = 0; i < MAX_GROUP && i < g->n; i++)
+		if (announced >> (g->site[i] & (MAX_SITES - 1)) & 1)
+			return i;
+	return 0;
+}
+
+/* Do packets of a flow turn to all members, and not keep to one? */
+static __always_inline int is_spread(const struct locator *g, const struct flow *f)
+{
+	return g->n > 1 && g->spread && (f->announced & g->sites) == g->sites;
 }
 
 /* The member for a packet of a flow. */
 static __always_inline __u32 choose(struct __sk_buff *skb, const struct locator *g, const struct crossing *x,
-				    struct flow *f, const struct border *b)
+				    const struct flow *f, const struct border *b)
 {
 	__be16 ports[2];
-	__u32 known;
 
-	if (g->n < 2)
-		return 0;
-	if (f->announced_at != b->announcements || (f->announced & g->sites) != g->sites) {
-		known = known_member(g, x, f, b->announcements);
-		if (known < MAX_GROUP)
-			return known;
-	}
-	if (!g->spread)
-		return 0;
+	if (!is_spread(g, f))
+		return known_member(g, f->announced);
 	if (x->c.proto == IPPROTO_TCP && !b->tcp_packets && x->c.fragment != LATER_FRAGMENT &&
 	    !bpf_skb_load_bytes(skb, x->c.at, ports, sizeof(ports)))
-		return by_connection(g, x, ports[0], ports[1]);
+		return by_connection(g, x->ip.dst.l64.v, ports[0], ports[1]);
 	return by_packets(g);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Sends packets of flows that come in to the inside without the stack: by the hardware address
  * that the kernel's own look-up gave for the flow. Only where the stack would do nothing else
- * with them: the daemon says so (forwardhooks.bpf.c).
+ * with them: the daemon says so (../lib/hooks.bpf.c).
  */
 #ifndef ROAM_SBR_DIRECT_H
 #define ROAM_SBR_DIRECT_H

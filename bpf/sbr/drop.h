@@ -14,9 +14,11 @@ enum counter {
 	TX_HAIRPIN,        /* packets between inside nodes that used a site locator */
 	TX_PROBE_REPLY,    /* answers to probes, sent from the locator that these came to */
 	TX_KERNEL_HOP,     /* of those sent outside, by the kernel's way to the next hop; else by its hardware address */
+	TX_XDP,            /* of packets of flows, by an XDP program */
 	RX_FLOW,           /* packets of flows, rewritten for inside */
 	RX_FALLBACK,       /* packets of no flow, rewritten for inside */
 	RX_DIRECT,         /* of packets of flows from outside, by a known hardware address without the stack */
+	RX_XDP,            /* of these, by an XDP program */
 	RX_DELIVERED,      /* packets to internal locators that left by a link to the inside */
 	PASS_FALLBACK,     /* packets of no flow, forwarded as they are */
 	PASS_STACK,        /* packets left to the stack of this host, for their hop limit */

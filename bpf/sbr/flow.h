@@ -60,6 +60,9 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
 		return 0;
 	}
+	was = bpf_map_lookup_elem(&flows, &key);
+	if (was)
+		now.announced = was->announced;
 	if (bpf_map_update_elem(&flows, &key, &now, BPF_ANY)) {
 		count(FLOW_TABLE_FULL);
 		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);

@@ -71,16 +71,6 @@ struct {
 } pending_flows SEC(".maps");
 
 struct {
-	/* From which site locators may packets of this flow come? */
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
-	__type(key, struct flow_key);
-	__type(value, struct announced);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} announced SEC(".maps");
-
-struct {
 	/* To which site locator did this probe come? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -115,6 +105,15 @@ struct {
 	__type(value, struct share);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } shares SEC(".maps");
+
+struct {
+	/* Which links may frames be sent by that an XDP program has rewritten? */
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} xdp_links SEC(".maps");
 
 struct {
 	/* What must the daemon do? */

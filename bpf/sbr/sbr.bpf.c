@@ -4,27 +4,9 @@
  * packets from outside get the internal locator of their destination, and the stack of this
  * host forwards them. What needs a decision once a flow goes to the daemon.
  */
-#include "direct.h"
+#include "plain.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
-
-static __always_inline int is_local(const struct addr *a)
-{
-	return a->l64.b[0] == 0xff || (a->l64.b[0] == 0xfe && (a->l64.b[1] & 0xc0) == 0x80);
-}
-
-static __always_inline const struct border *this_border(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&borders, &zero);
-}
-
-/* The number of the bit that stands for a locator or NID. */
-static __always_inline __u32 bit_of(union half h)
-{
-	return h.v * 0x9e3779b97f4a7c15ULL >> 58;
-}
 
 /* Finds what the policy says of a locator. Most of the others are told apart by a bit, for
  * less than a look-up.
@@ -123,30 +105,15 @@ static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing 
 	return send_from(skb, x, b, g->site[choose(skb, g, x, f, b) & (MAX_GROUP - 1)], TX_FLOW);
 }
 
-/* What the policy says of an internal locator, without a look-up in a hash table where a hint names
- * it; null: there is no hint.
- */
-static __always_inline struct locator *hinted_group(union half l64)
+static __always_inline int full_outward(struct __sk_buff *skb)
 {
 	const struct border *b = this_border();
-	__u32 index = b ? b->group_hint[bit_of(l64) & 63] : 0;
-	struct locator *g;
-
-	if (!index--)
-		return 0;
-	g = bpf_map_lookup_elem(&groups, &index);
-	return g && g->l64.v == l64.v ? g : 0;
-}
-
-SEC("tc")
-int sbr_inside_ingress(struct __sk_buff *skb)
-{
 	struct crossing x = {};
 	struct locator *from, *to;
 
-	if (read_addresses(skb, &x))
+	if (!b || read_addresses(skb, &x))
 		return PASS_ON;
-	from = hinted_group(x.ip.src.l64);
+	from = hinted_group(b, x.ip.src.l64);
 	if (!from)
 		from = locator_of(x.ip.src.l64);
 	if (!from || from->kind != LOCATOR_INTERNAL)
@@ -165,6 +132,33 @@ int sbr_inside_ingress(struct __sk_buff *skb)
 	x.key.inside = x.ip.src.nid;
 	x.key.outside = x.ip.dst.nid;
 	return cross_outward(skb, &x, from);
+}
+
+SEC("tc")
+int sbr_inside_ingress(struct __sk_buff *skb)
+{
+	int verdict = plain_outward(skb);
+
+	return verdict == FULL_PATH ? full_outward(skb) : verdict;
+}
+
+/* The same for links whose driver has XDP: what passes here takes the program above. */
+SEC("xdp")
+int sbr_inside_xdp(struct xdp_md *ctx)
+{
+	struct plain p;
+	struct leaving l = {};
+
+	if (read_frame(ctx, &p) || find_leaving(&p, &l))
+		return XDP_PASS;
+	if (bpf_redirect_map(&xdp_links, l.s->ifindex, XDP_PASS) != XDP_REDIRECT) {
+		if (l.by_turn)
+			give_back(l.g, l.member);
+		return XDP_PASS;
+	}
+	leave(&p, &l);
+	count(TX_XDP);
+	return XDP_REDIRECT;
 }
 
 /* Is this an address of the border itself, in a prefix of a provider? */
@@ -214,32 +208,19 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	return bpf_redirect(f->direct_dev, 0);
 }
 
-/* The index of a site locator, without a look-up where a hint names it; -1: there is no hint. */
-static __always_inline int hinted_site(union half l64)
+static __always_inline int full_inward(struct __sk_buff *skb)
 {
 	const struct border *b = this_border();
-	__u32 index = b ? b->site_hint[bit_of(l64) & 63] : 0;
-	struct site *s;
-
-	if (!index--)
-		return -1;
-	s = bpf_map_lookup_elem(&sites, &index);
-	return s && s->l64.v == l64.v ? (int)index : -1;
-}
-
-SEC("tc")
-int sbr_uplink_ingress(struct __sk_buff *skb)
-{
 	struct crossing x = {.inward = 1};
 	struct locator *from, *to;
 	int index;
 
-	if (read_addresses(skb, &x))
+	if (!b || read_addresses(skb, &x))
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);
 	if (from && from->kind == LOCATOR_INTERNAL)
 		return drop(DROP_SPOOFED);
-	index = hinted_site(x.ip.dst.l64);
+	index = hinted_site(b, x.ip.dst.l64);
 	if (index < 0) {
 		to = locator_of(x.ip.dst.l64);
 		if (!to)
@@ -253,6 +234,32 @@ int sbr_uplink_ingress(struct __sk_buff *skb)
 	x.key.inside = x.ip.dst.nid;
 	x.key.outside = x.ip.src.nid;
 	return cross_inward(skb, &x, index);
+}
+
+SEC("tc")
+int sbr_uplink_ingress(struct __sk_buff *skb)
+{
+	int verdict = plain_inward(skb);
+
+	return verdict == FULL_PATH ? full_inward(skb) : verdict;
+}
+
+/* The same for links whose driver has XDP. */
+SEC("xdp")
+int sbr_uplink_xdp(struct xdp_md *ctx)
+{
+	struct plain p;
+	struct share *live;
+
+	if (read_frame(ctx, &p))
+		return XDP_PASS;
+	live = find_entering(&p);
+	if (!live || bpf_redirect_map(&xdp_links, p.f->direct_dev, XDP_PASS) != XDP_REDIRECT)
+		return XDP_PASS;
+	enter(&p, live);
+	count(RX_XDP);
+	count(RX_DELIVERED);
+	return XDP_REDIRECT;
 }
 
 /* Does an ICMPv6 error quote a packet with an internal destination? */
@@ -311,4 +318,28 @@ int sbr_inside_egress(struct __sk_buff *skb)
 	if (to && to->kind == LOCATOR_INTERNAL)
 		count(RX_DELIVERED);
 	return PASS_ON;
+}
+
+static long announce_flow(void *map, const void *key, void *value, void *ctx)
+{
+	((struct flow *)value)->announced = ((const struct announcement *)ctx)->sites;
+	return 0;
+}
+
+/* Writes what outside nodes have acknowledged into flows, beside which programs write. The daemon
+ * runs it. 0: there is no such flow.
+ */
+SEC("syscall")
+int sbr_announce(struct announcement *a)
+{
+	struct announcement copy = *a;
+	struct flow *f;
+
+	if (copy.all)
+		return bpf_for_each_map_elem(&flows, announce_flow, &copy, 0) >= 0;
+	f = bpf_map_lookup_elem(&flows, &copy.flow);
+	if (!f)
+		return 0;
+	f->announced = copy.sites;
+	return 1;
 }

@@ -9,7 +9,7 @@
 #include "../lib/nonce.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 4 };
+enum abi_number { ABI = 5 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -27,8 +27,8 @@ struct border {
 	__u32 tcp_packets; /* TCP is divided by packets, not by connections */
 	__u64 macs_until;  /* when hardware addresses are to be renewed by the daemon, in ns */
 	__u64 locator_bits; /* locator_bit of each locator of the policy */
-	__u32 announcements; /* grows with every change of announced */
-	__u32 direct;        /* packets that come in need not pass the stack */
+	__u32 direct;       /* packets that come in need not pass the stack */
+	__u32 pad0;
 	__u64 own_bits;      /* locator_bit of each NID in own_addresses */
 	__be16 probe_id;     /* of the border's own echo requests; 0: there are none */
 	__u16 pad[3];
@@ -84,26 +84,30 @@ enum checksum_rule {
 	RULE_RFC6741, /* the NIDs alone: rewriting changes nothing */
 };
 
-/* What two nodes have shown of their session. */
+/* What two nodes have shown of their session. The first 48 bytes are all that a packet without
+ * nonce needs, and lie in one cache line.
+ */
 struct flow {
 	union half internal; /* locator of the inside node */
-	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
-	__u32 ifindex;       /* link to the inside node; 0: not seen yet */
 	__u32 seen;          /* when a packet passed last, in seconds of 2^30 ns */
-	struct nonce inward; /* of packets from outside; len 0: none yet */
-	struct nonce outward;
+	__u32 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
 	enum checksum_rule rule;
-	__u32 announced;    /* the sites of its entry in announced, */
-	__u32 announced_at; /* when border.announcements was this */
-	__u32 direct_dev;   /* of packets to the inside node; 0: the stack knows */
-	__u64 direct_at;    /* when the kernel was asked for it, in ns */
+	__u32 direct_dev;    /* of packets to the inside node; 0: the stack knows */
+	__u64 direct_at;     /* when the kernel was asked for it, in ns */
 	__u32 direct_mtu;
 	__u8 direct_macs[12]; /* of the next hop, then of the link */
+	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
+	struct nonce inward; /* of packets from outside; len 0: none yet */
+	struct nonce outward;
+	__u32 ifindex; /* link to the inside node; 0: not seen yet */
+	__u32 pad;
 };
 
-/* The site locators, by their index in sites, that the outside node has acknowledged. */
-struct announced {
-	__u32 sites;
+/* What the daemon has sbr_announce do. */
+struct announcement {
+	struct flow_key flow;
+	__u32 sites; /* bits of what the outside node has acknowledged */
+	__u32 all;   /* of all flows, not of that one */
 };
 
 /* A probe from outside that an inside node is to answer. */

@@ -15,6 +15,8 @@ type Border struct {
 	Links  []BorderLink
 	// Drained are names of links from which nothing is to leave.
 	Drained []string
+	// XDP are names of links whose drivers are to forward plain packets of known flows.
+	XDP []string
 	// Policy is a policy table in its own syntax; the role reads it.
 	Policy      string
 	Fallback    Fallback
@@ -65,6 +67,9 @@ const minFlows, maxFlows = 1024, 1 << 20
 // IsInside reports whether a link of that name leads to the inside of the site.
 func (b Border) IsInside(link string) bool { return matches(b.Inside, link) }
 
+// UsesXDP reports whether the driver of a link of that name is to forward.
+func (b Border) UsesXDP(link string) bool { return slices.Contains(b.XDP, link) }
+
 // Locators returns the locators of a link to a provider.
 func (b Border) Locators(link string) (list []roam.L64) {
 	for _, l := range b.Links {
@@ -100,6 +105,11 @@ func (c *checker) border(r *raw) Border {
 	for _, name := range r.Border.Drained {
 		if b.Drained = append(b.Drained, name); !linkName(name) {
 			c.refuse("border.drained", strconv.Quote(name))
+		}
+	}
+	for _, name := range r.Border.XDP {
+		if b.XDP = append(b.XDP, name); !linkName(name) {
+			c.refuse("border.xdp", strconv.Quote(name))
 		}
 	}
 	for _, text := range r.Border.Links {

@@ -116,6 +116,7 @@ type raw struct {
 		Inside      []string `toml:"inside"`
 		Links       []string `toml:"links"`
 		Drained     []string `toml:"drained"`
+		XDP         []string `toml:"xdp"`
 		Policy      string   `toml:"policy"`
 		Fallback    string   `toml:"fallback"`
 		TCP         string   `toml:"tcp"`

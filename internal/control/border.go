@@ -39,7 +39,16 @@ type BorderLink struct {
 	Router   string     `json:"router,omitempty"`
 	Hardware string     `json:"hardware,omitempty"` // whether the router's hardware address is known: HardwareKnown...
 	Programs bool       `json:"programs"`           // they are attached in both directions
+	XDP      string     `json:"xdp,omitempty"`      // where border.xdp lists it: XDPWhole...
 }
+
+// What a link does with XDP.
+const (
+	XDPWhole    = "on"
+	XDPReceives = "receives only" // its driver sends no frames of other links' programs
+	XDPUnknown  = "unknown"       // a kernel before 6.3 does not say whether the driver sends them: it is not asked to
+	XDPNone     = "none"          // its driver has no XDP, or another program is there
+)
 
 // What is known of the hardware address of a router.
 const (

@@ -19,6 +19,9 @@ import (
 func (s *Set) Detach(dev roam.LinkID) error {
 	defer s.hold(dev)()
 	s.waiting = slices.DeleteFunc(s.waiting, func(a attachment) bool { return a.dev == dev })
+	if err := s.DetachXDP(dev); err != nil {
+		return err
+	}
 	if !s.tcx {
 		return errors.Join(s.opts.Classic.DetachClassic(dev, true, s.rank(s.opts.Name, true)),
 			s.opts.Classic.DetachClassic(dev, false, s.rank(s.opts.Name, false)))

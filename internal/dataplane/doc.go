@@ -8,5 +8,5 @@
 // programs in place. Each set has its own ABI number: a new number replaces the maps
 // of that set alone.
 //
-// Omitted: XDP, and programs on more than one hook of netfilter.
+// Omitted: programs on more than one hook of netfilter.
 package dataplane

@@ -140,6 +140,7 @@ func (b *borderLook) lookLink(l control.BorderLink) {
 	case outside:
 		b.lookRouter(l)
 	}
+	b.lookXDP(l)
 	if outside {
 		b.lookDrained(l)
 		b.lookSilent(l)
@@ -192,6 +193,19 @@ func (b *borderLook) lookSilent(l control.BorderLink) {
 		b.warn("ask the provider; the border uses the link again once answers come",
 			"nobody outside answers by %s (%s), and by other links they do: nothing leaves by it", l.Name,
 			prefixes(l.Locators))
+	}
+}
+
+// lookXDP says what becomes of the XDP that was asked of a link.
+func (b *borderLook) lookXDP(l control.BorderLink) {
+	do := "take it out of border.xdp (" + b.place("border.xdp") + "), or leave it: its packets take the programs at tc"
+	switch l.XDP {
+	case control.XDPNone:
+		b.add(Note, "border", do, "%s has no XDP: its driver has none, or another program is there", l.Name)
+	case control.XDPReceives:
+		b.add(Note, "border", do, "%s sends no frames of XDP programs on other links", l.Name)
+	case control.XDPUnknown:
+		b.add(Note, "border", do, "this kernel does not say whether %s sends frames of XDP programs (Linux 6.3)", l.Name)
 	}
 }
 

@@ -108,6 +108,13 @@ func TestBorderFindings(t *testing.T) {
 		"not routed back": {func(_ *Facts, r *control.BorderReport) { r.Sites[1].RXPackets = 0 }, []string{
 			"warning border: 1000 packets left from 2001:db8:b::/64 by wan1, and none has come for it > have the provider route",
 		}},
+		"no XDP": {func(_ *Facts, r *control.BorderReport) {
+			r.Links[0].XDP, r.Links[1].XDP, r.Links[2].XDP = control.XDPNone, control.XDPReceives, control.XDPUnknown
+		}, []string{
+			"note border: lan0 has no XDP", "note border: wan0 sends no frames of XDP programs on other links",
+			"note border: this kernel does not say whether wan1 sends frames of XDP programs",
+		}},
+		"XDP": {func(_ *Facts, r *control.BorderReport) { r.Links[1].XDP = control.XDPWhole }, nil},
 		"drained by command": {drain(control.DrainedByCommand, 0), []string{
 			"note border: wan0 is drained by command: nothing leaves by it > when the work is done: roam border undrain wan0",
 		}},

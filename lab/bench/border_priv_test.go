@@ -39,36 +39,67 @@ func BenchmarkBorder(b *testing.B) {
 	for _, c := range []struct {
 		name, says string
 		policy     string
-		judged     bool
+		most       against
+		xdp        bool
 	}{
-		{"vlb", "one flow over two providers", site.Policy(0, "vlb", 50, 50), true},
-		{"none", "one flow by one provider", site.Policy(0, "none", 20, 80), false},
+		{"vlb", "one flow over two providers", site.Policy(0, "vlb", 50, 50), byTC, false},
+		{"none", "one flow by one provider", site.Policy(0, "none", 20, 80), against{}, false},
+		{"xdp", "one flow over two providers, forwarded by XDP", site.Policy(0, "vlb", 50, 50), byXDP, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			build(b)
 			all := map[string]*crossing{}
 			for _, name := range ways {
-				all[name] = newCrossing(b, name, c.policy)
+				all[name] = newCrossing(b, name, c.policy, c.xdp)
 			}
-			rounds := cross(b, all)
-			b.ReportMetric(0, "ns/op")
-			for _, q := range []struct {
-				under string
-				bound float64
-			}{{"nptv6", 0.9}, {"forwarding", 1.0}, {"prefixnat", 0}} {
-				f := testutil.Figure{
-					Name: "Border/" + c.name + "/" + q.under,
-					Says: fmt.Sprintf("ns for a packet of 64 bytes beyond the entrance, border / %s, %s", q.under, c.says),
-				}
-				if c.judged && q.bound > 0 {
-					f.Op, f.Bound = "<=", q.bound
-				}
-				testutil.Report(b, answer(f, rounds, q.under))
-			}
+			reportCrossings(b, all, "Border/"+c.name, c.says, c.most)
 		})
 	}
-	b.Run("inward", borderInward)
+	b.Run("inward", func(b *testing.B) { borderInward(b, "Border/inward", false, byTC) })
+	b.Run("inwardxdp", func(b *testing.B) { borderInward(b, "Border/inwardxdp", true, byXDP) })
 	b.Run("tcp", borderTCP)
+}
+
+// against are the bounds of what a packet costs, of each other way; 0: none.
+type against struct{ nptv6, forwarding float64 }
+
+var byTC, byXDP = against{0.9, 1.0}, against{0.5, 0.5}
+
+// reportCrossings measures all ways, and sets the border against each other one.
+func reportCrossings(b *testing.B, all map[string]*crossing, name, says string, most against) {
+	b.Helper()
+	rounds := cross(b, all)
+	b.ReportMetric(0, "ns/op")
+	for _, q := range []struct {
+		under string
+		bound float64
+	}{{"nptv6", most.nptv6}, {"forwarding", most.forwarding}, {"prefixnat", 0}} {
+		f := testutil.Figure{
+			Name: name + "/" + q.under,
+			Says: fmt.Sprintf("ns for a packet of 64 bytes beyond the entrance, border / %s, %s", q.under, says),
+		}
+		if q.bound > 0 {
+			f.Op, f.Bound = "<=", q.bound
+		}
+		testutil.Report(b, answer(f, rounds, q.under))
+	}
+}
+
+// xdpLinks is the line of the border that has all of its drivers forward.
+const xdpLinks = "xdp = [\"lan\", \"wan0\", \"wan1\"]\n"
+
+// more returns the lines of the border of a site whose drivers forward, and has the other ends of
+// its links poll, without which these send no frames of XDP.
+func more(b *testing.B, s *site.Site, xdp bool) string {
+	b.Helper()
+	if !xdp {
+		return ""
+	}
+	gro(b.Context(), b, s.InsideHost, "net1")
+	for _, p := range s.Provider {
+		gro(b.Context(), b, p, "site")
+	}
+	return xdpLinks
 }
 
 // crossing is a site whose border forwards in one of the ways.
@@ -79,7 +110,7 @@ type crossing struct {
 }
 
 // newCrossing builds a site, and has its border forward in that way.
-func newCrossing(b *testing.B, way, policy string) *crossing {
+func newCrossing(b *testing.B, way, policy string, xdp bool) *crossing {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.Background()) // the daemons run until it is closed
 	s, err := site.New("bench"+way, false)
@@ -95,7 +126,7 @@ func newCrossing(b *testing.B, way, policy string) *crossing {
 		must(b, err)
 		echo(b, s, target)
 	case way == "border":
-		must(b, s.Roam(bin, "", site.Section(0, policy, "")))
+		must(b, s.Roam(bin, "", site.Section(0, policy, more(b, s, xdp))))
 		must(b, s.Start(ctx))
 		echo(b, s, site.Session(site.OutsideNID))
 		known(ctx, b, s)

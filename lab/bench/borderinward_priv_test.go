@@ -56,7 +56,7 @@ func newStream(b *testing.B, name string, from, to linkEnd, s frames.Stream, sin
 }
 
 // newInward is a site whose router passes on what comes in, in one of the ways.
-func newInward(b *testing.B, way string) *crossing {
+func newInward(b *testing.B, way string, xdp bool) *crossing {
 	b.Helper()
 	ctx, stop := context.WithCancel(context.Background()) // the daemons run until it is closed
 	s, err := site.New("inward"+way, false)
@@ -64,7 +64,7 @@ func newInward(b *testing.B, way string) *crossing {
 	must(b, err)
 	sink := linkEnd{s.InsideHost, "net1"}
 	if way == "border" {
-		must(b, s.Roam(bin, "", site.Section(0, site.Policy(0, "vlb", 50, 50), "")))
+		must(b, s.Roam(bin, "", site.Section(0, site.Policy(0, "vlb", 50, 50), more(b, s, xdp))))
 		must(b, s.Start(ctx))
 		echo(b, s, site.Session(site.OutsideNID))
 		known(ctx, b, s)
@@ -88,23 +88,15 @@ func newInward(b *testing.B, way string) *crossing {
 }
 
 // borderInward compares what routers spend on a packet of 64 bytes that comes into a site.
-func borderInward(b *testing.B) {
+func borderInward(b *testing.B, name string, xdp bool, most against) {
 	build(b)
 	all := map[string]*crossing{}
 	for _, way := range ways {
-		all[way] = newInward(b, way)
+		all[way] = newInward(b, way, xdp)
 	}
-	rounds := cross(b, all)
-	b.ReportMetric(0, "ns/op")
-	for _, q := range []struct {
-		under string
-		bound float64
-	}{{"nptv6", 0.9}, {"forwarding", 1.0}, {"prefixnat", 0}} {
-		f := testutil.Figure{Name: "Border/inward/" + q.under,
-			Says: "ns for a packet of 64 bytes of one flow that comes in, beyond the entrance, border / " + q.under}
-		if q.bound > 0 {
-			f.Op, f.Bound = "<=", q.bound
-		}
-		testutil.Report(b, answer(f, rounds, q.under))
+	says := "one flow that comes in"
+	if xdp {
+		says += ", forwarded by XDP"
 	}
+	reportCrossings(b, all, name, says, most)
 }

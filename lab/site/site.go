@@ -316,6 +316,10 @@ type BorderReport struct {
 	Sites []BorderSite `json:"sites"`
 	Flows []BorderFlow `json:"flows"`
 
+	Links []struct {
+		Name string `json:"name"`
+		XDP  string `json:"xdp"` // of a link of border.xdp
+	} `json:"links"`
 	Refused []struct {
 		Reason   string `json:"reason"`
 		Messages uint64 `json:"messages"`

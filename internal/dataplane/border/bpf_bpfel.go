@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 4
+	bpfAbiNumberABI bpfAbiNumber = 5
 )
 
 type bpfAddr struct {
@@ -25,24 +25,26 @@ type bpfAddr struct {
 	Nid bpfHalf
 }
 
-type bpfAnnounced struct {
+type bpfAnnouncement struct {
 	_     structs.HostLayout
+	Flow  bpfFlowKey
 	Sites uint32
+	All   uint32
 }
 
 type bpfBorder struct {
-	_             structs.HostLayout
-	Fallback      bpfFallback
-	TcpPackets    uint32
-	MacsUntil     uint64
-	LocatorBits   uint64
-	Announcements uint32
-	Direct        uint32
-	OwnBits       uint64
-	ProbeId       uint16
-	Pad           [3]uint16
-	SiteHint      [64]uint8
-	GroupHint     [64]uint8
+	_           structs.HostLayout
+	Fallback    bpfFallback
+	TcpPackets  uint32
+	MacsUntil   uint64
+	LocatorBits uint64
+	Direct      uint32
+	Pad0        uint32
+	OwnBits     uint64
+	ProbeId     uint16
+	Pad         [3]uint16
+	SiteHint    [64]uint8
+	GroupHint   [64]uint8
 }
 
 type bpfChecksumRule uint32
@@ -61,25 +63,27 @@ const (
 	bpfCounterTX_HAIRPIN         bpfCounter = 2
 	bpfCounterTX_PROBE_REPLY     bpfCounter = 3
 	bpfCounterTX_KERNEL_HOP      bpfCounter = 4
-	bpfCounterRX_FLOW            bpfCounter = 5
-	bpfCounterRX_FALLBACK        bpfCounter = 6
-	bpfCounterRX_DIRECT          bpfCounter = 7
-	bpfCounterRX_DELIVERED       bpfCounter = 8
-	bpfCounterPASS_FALLBACK      bpfCounter = 9
-	bpfCounterPASS_STACK         bpfCounter = 10
-	bpfCounterFLOW_CONFIRMED     bpfCounter = 11
-	bpfCounterFLOW_TABLE_FULL    bpfCounter = 12
-	bpfCounterDROP_HANDED_OVER   bpfCounter = 13
-	bpfCounterDROP_RING_FULL     bpfCounter = 14
-	bpfCounterDROP_TOO_LONG      bpfCounter = 15
-	bpfCounterDROP_MALFORMED     bpfCounter = 16
-	bpfCounterDROP_FALLBACK      bpfCounter = 17
-	bpfCounterDROP_NO_LINK       bpfCounter = 18
-	bpfCounterDROP_SPOOFED       bpfCounter = 19
-	bpfCounterDROP_INTERNAL      bpfCounter = 20
-	bpfCounterDROP_LEAK          bpfCounter = 21
-	bpfCounterDROP_KERNEL_HELPER bpfCounter = 22
-	bpfCounterCOUNTERS           bpfCounter = 23
+	bpfCounterTX_XDP             bpfCounter = 5
+	bpfCounterRX_FLOW            bpfCounter = 6
+	bpfCounterRX_FALLBACK        bpfCounter = 7
+	bpfCounterRX_DIRECT          bpfCounter = 8
+	bpfCounterRX_XDP             bpfCounter = 9
+	bpfCounterRX_DELIVERED       bpfCounter = 10
+	bpfCounterPASS_FALLBACK      bpfCounter = 11
+	bpfCounterPASS_STACK         bpfCounter = 12
+	bpfCounterFLOW_CONFIRMED     bpfCounter = 13
+	bpfCounterFLOW_TABLE_FULL    bpfCounter = 14
+	bpfCounterDROP_HANDED_OVER   bpfCounter = 15
+	bpfCounterDROP_RING_FULL     bpfCounter = 16
+	bpfCounterDROP_TOO_LONG      bpfCounter = 17
+	bpfCounterDROP_MALFORMED     bpfCounter = 18
+	bpfCounterDROP_FALLBACK      bpfCounter = 19
+	bpfCounterDROP_NO_LINK       bpfCounter = 20
+	bpfCounterDROP_SPOOFED       bpfCounter = 21
+	bpfCounterDROP_INTERNAL      bpfCounter = 22
+	bpfCounterDROP_LEAK          bpfCounter = 23
+	bpfCounterDROP_KERNEL_HELPER bpfCounter = 24
+	bpfCounterCOUNTERS           bpfCounter = 25
 )
 
 type bpfCredits struct {
@@ -98,12 +102,17 @@ const (
 )
 
 type bpfFlow struct {
-	_        structs.HostLayout
-	Internal bpfHalf
-	Remote   bpfHalf
-	Ifindex  uint32
-	Seen     uint32
-	Inward   struct {
+	_          structs.HostLayout
+	Internal   bpfHalf
+	Seen       uint32
+	Announced  uint32
+	Rule       bpfChecksumRule
+	DirectDev  uint32
+	DirectAt   uint64
+	DirectMtu  uint32
+	DirectMacs [12]uint8
+	Remote     bpfHalf
+	Inward     struct {
 		_   structs.HostLayout
 		Len uint8
 		Pad [3]uint8
@@ -115,13 +124,8 @@ type bpfFlow struct {
 		Pad [3]uint8
 		B   [12]uint8
 	}
-	Rule        bpfChecksumRule
-	Announced   uint32
-	AnnouncedAt uint32
-	DirectDev   uint32
-	DirectAt    uint64
-	DirectMtu   uint32
-	DirectMacs  [12]uint8
+	Ifindex uint32
+	Pad     uint32
 }
 
 type bpfFlowKey struct {
@@ -219,7 +223,6 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	bpfMapAbi               = "abi"
-	bpfMapAnnounced         = "announced"
 	bpfMapBorders           = "borders"
 	bpfMapCounters          = "counters"
 	bpfMapCredits           = "credits"
@@ -233,10 +236,14 @@ const (
 	bpfMapShares            = "shares"
 	bpfMapSites             = "sites"
 	bpfMapSplitControl      = "split_control"
+	bpfMapXdpLinks          = "xdp_links"
+	bpfProgSbrAnnounce      = "sbr_announce"
 	bpfProgSbrInsideEgress  = "sbr_inside_egress"
 	bpfProgSbrInsideIngress = "sbr_inside_ingress"
+	bpfProgSbrInsideXdp     = "sbr_inside_xdp"
 	bpfProgSbrUplinkEgress  = "sbr_uplink_egress"
 	bpfProgSbrUplinkIngress = "sbr_uplink_ingress"
+	bpfProgSbrUplinkXdp     = "sbr_uplink_xdp"
 	bpfVarCsumFlags         = "csum_flags"
 	bpfVarEncapPort         = "encap_port"
 	bpfVarSummedAt          = "summed_at"
@@ -285,10 +292,13 @@ type bpfSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfProgramSpecs struct {
+	SbrAnnounce      *ebpf.ProgramSpec `ebpf:"sbr_announce"`
 	SbrInsideEgress  *ebpf.ProgramSpec `ebpf:"sbr_inside_egress"`
 	SbrInsideIngress *ebpf.ProgramSpec `ebpf:"sbr_inside_ingress"`
+	SbrInsideXdp     *ebpf.ProgramSpec `ebpf:"sbr_inside_xdp"`
 	SbrUplinkEgress  *ebpf.ProgramSpec `ebpf:"sbr_uplink_egress"`
 	SbrUplinkIngress *ebpf.ProgramSpec `ebpf:"sbr_uplink_ingress"`
+	SbrUplinkXdp     *ebpf.ProgramSpec `ebpf:"sbr_uplink_xdp"`
 }
 
 // bpfMapSpecs contains maps before they are loaded into the kernel.
@@ -296,7 +306,6 @@ type bpfProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfMapSpecs struct {
 	Abi          *ebpf.MapSpec `ebpf:"abi"`
-	Announced    *ebpf.MapSpec `ebpf:"announced"`
 	Borders      *ebpf.MapSpec `ebpf:"borders"`
 	Counters     *ebpf.MapSpec `ebpf:"counters"`
 	Credits      *ebpf.MapSpec `ebpf:"credits"`
@@ -310,6 +319,7 @@ type bpfMapSpecs struct {
 	Shares       *ebpf.MapSpec `ebpf:"shares"`
 	Sites        *ebpf.MapSpec `ebpf:"sites"`
 	SplitControl *ebpf.MapSpec `ebpf:"split_control"`
+	XdpLinks     *ebpf.MapSpec `ebpf:"xdp_links"`
 }
 
 // bpfVariableSpecs contains global variables before they are loaded into the kernel.
@@ -343,7 +353,6 @@ func (o *bpfObjects) Close() error {
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfMaps struct {
 	Abi          *ebpf.Map `ebpf:"abi"`
-	Announced    *ebpf.Map `ebpf:"announced"`
 	Borders      *ebpf.Map `ebpf:"borders"`
 	Counters     *ebpf.Map `ebpf:"counters"`
 	Credits      *ebpf.Map `ebpf:"credits"`
@@ -357,12 +366,12 @@ type bpfMaps struct {
 	Shares       *ebpf.Map `ebpf:"shares"`
 	Sites        *ebpf.Map `ebpf:"sites"`
 	SplitControl *ebpf.Map `ebpf:"split_control"`
+	XdpLinks     *ebpf.Map `ebpf:"xdp_links"`
 }
 
 func (m *bpfMaps) Close() error {
 	return _BpfClose(
 		m.Abi,
-		m.Announced,
 		m.Borders,
 		m.Counters,
 		m.Credits,
@@ -376,6 +385,7 @@ func (m *bpfMaps) Close() error {
 		m.Shares,
 		m.Sites,
 		m.SplitControl,
+		m.XdpLinks,
 	)
 }
 
@@ -393,18 +403,24 @@ type bpfVariables struct {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfPrograms struct {
+	SbrAnnounce      *ebpf.Program `ebpf:"sbr_announce"`
 	SbrInsideEgress  *ebpf.Program `ebpf:"sbr_inside_egress"`
 	SbrInsideIngress *ebpf.Program `ebpf:"sbr_inside_ingress"`
+	SbrInsideXdp     *ebpf.Program `ebpf:"sbr_inside_xdp"`
 	SbrUplinkEgress  *ebpf.Program `ebpf:"sbr_uplink_egress"`
 	SbrUplinkIngress *ebpf.Program `ebpf:"sbr_uplink_ingress"`
+	SbrUplinkXdp     *ebpf.Program `ebpf:"sbr_uplink_xdp"`
 }
 
 func (p *bpfPrograms) Close() error {
 	return _BpfClose(
+		p.SbrAnnounce,
 		p.SbrInsideEgress,
 		p.SbrInsideIngress,
+		p.SbrInsideXdp,
 		p.SbrUplinkEgress,
 		p.SbrUplinkIngress,
+		p.SbrUplinkXdp,
 	)
 }
 

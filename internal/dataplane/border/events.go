@@ -122,5 +122,3 @@ func removeOthers[K comparable, V any](m *ebpf.Map, wanted map[K]V) error {
 	}
 	return errors.Join(errs...)
 }
-
-func clearMap[K comparable, V any](m *ebpf.Map) error { return removeOthers(m, map[K]V{}) }

@@ -188,11 +188,34 @@ func TestDeviceSum(t *testing.T) {
 }
 
 func everyGolden(t *testing.T, r *rig) {
+	compared := 0
+	for name, wire := range goldenPackets(t) {
+		chain, err := ip6.Walk(wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if control(wire, chain) {
+			continue
+		}
+		compared++
+		t.Run(name, func(t *testing.T) {
+			r.compare(t, r.objs.SbrInsideIngress, redirect, moved(t, wire, mine, theirs), sbr.Source, siteA)
+			site := roam.ILV{L64: siteA, NID: insideNID}
+			r.compare(t, r.objs.SbrUplinkIngress, passOn, moved(t, wire, theirs, site), sbr.Destination, internal)
+		})
+	}
+	if compared < 40 {
+		t.Errorf("only %d golden packets are no control messages", compared)
+	}
+}
+
+// goldenPackets reads the golden packets, by their names.
+func goldenPackets(t *testing.T) map[string][]byte {
 	files, err := filepath.Glob("../../../wire/testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden cases: %v", err)
 	}
-	compared := 0
+	packets := map[string][]byte{}
 	for _, f := range files {
 		base := strings.TrimSuffix(f, ".txt")
 		txt, err := os.ReadFile(f)
@@ -207,23 +230,9 @@ func everyGolden(t *testing.T, r *rig) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		chain, err := ip6.Walk(c.Wire)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if control(c.Wire, chain) {
-			continue
-		}
-		compared++
-		t.Run(filepath.Base(base), func(t *testing.T) {
-			r.compare(t, r.objs.SbrInsideIngress, redirect, moved(t, c.Wire, mine, theirs), sbr.Source, siteA)
-			site := roam.ILV{L64: siteA, NID: insideNID}
-			r.compare(t, r.objs.SbrUplinkIngress, passOn, moved(t, c.Wire, theirs, site), sbr.Destination, internal)
-		})
+		packets[filepath.Base(base)] = c.Wire
 	}
-	if compared < 40 {
-		t.Errorf("only %d golden packets are no control messages", compared)
-	}
+	return packets
 }
 
 // A probe in UDP keeps both of its checksums valid, and is answered from where it came to.

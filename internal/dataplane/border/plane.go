@@ -76,9 +76,7 @@ func spec(port uint16, maxFlows int) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{bpfMapFlows, bpfMapAnnounced} {
-		spec.Maps[name].MaxEntries = uint32(maxFlows)
-	}
+	spec.Maps[bpfMapFlows].MaxEntries = uint32(maxFlows)
 	return spec, errors.Join(spec.Variables["csum_flags"].Set(dataplane.ChecksumFlags()),
 		spec.Variables["encap_port"].Set(port<<8|port>>8)) // the bytes as on the wire
 }
@@ -121,11 +119,6 @@ func (p *Plane) change(what func(*bpfBorder)) error {
 	return nil
 }
 
-// announcedAnew has the programs ask for what is announced once for each flow.
-func (p *Plane) announcedAnew() error {
-	return p.change(func(b *bpfBorder) { b.Announcements++ })
-}
-
 // bitOf is the number of the bit that stands for a locator or NID.
 func bitOf(h bpfHalf) uint64 {
 	const odd = 0x9e37_79b9_7f4a_7c15
@@ -136,8 +129,8 @@ func bitOf(h bpfHalf) uint64 {
 // announced is removed first: it names them by index.
 func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) error {
 	if reindexed {
-		if err := clearMap[bpfFlowKey, bpfAnnounced](p.objs.Announced); err != nil {
-			return fmt.Errorf("remove announced locators: %w", err)
+		if err := p.announce(bpfAnnouncement{All: 1}); err != nil {
+			return err
 		}
 	}
 	wanted := make(map[bpfHalf]bpfLocator)
@@ -180,7 +173,6 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 	}
 	return errors.Join(removeOthers(p.objs.Locators, wanted), p.change(func(b *bpfBorder) {
 		b.LocatorBits, b.SiteHint, b.GroupHint = bits, siteHints, groupHints
-		b.Announcements++
 	}))
 }
 
@@ -252,7 +244,7 @@ func (p *Plane) SetOwn(list []roam.ILV) error {
 // Announce writes from which site locators, by their index in the table, the packets of a
 // flow may come.
 func (p *Plane) Announce(k sbr.FlowKey, t sbr.Table, list []roam.L64) error {
-	var a bpfAnnounced
+	a := bpfAnnouncement{Flow: keyOf(k)}
 	for i, s := range t.Sites {
 		for _, l := range list {
 			if l == s.L64 {
@@ -260,16 +252,21 @@ func (p *Plane) Announce(k sbr.FlowKey, t sbr.Table, list []roam.L64) error {
 			}
 		}
 	}
-	if err := p.objs.Announced.Put(keyOf(k), a); err != nil {
+	return p.announce(a)
+}
+
+// announce writes what is announced into a flow, or all. A program does so: this process would
+// overwrite what other programs write into the flow meanwhile.
+func (p *Plane) announce(a bpfAnnouncement) error {
+	if _, err := p.objs.SbrAnnounce.Run(&ebpf.RunOptions{Context: &a}); err != nil {
 		return fmt.Errorf("write announced locators: %w", err)
 	}
-	return p.announcedAnew()
+	return nil
 }
 
 // Forget removes a flow.
 func (p *Plane) Forget(k sbr.FlowKey) error {
-	key := keyOf(k)
-	return errors.Join(absent(p.objs.Announced.Delete(key)), absent(p.objs.Flows.Delete(key)), p.announcedAnew())
+	return absent(p.objs.Flows.Delete(keyOf(k)))
 }
 
 // secondShift makes of a time in ns one in the seconds of FlowEntry.Seen.
@@ -294,7 +291,7 @@ func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
 	if p.objs.Flows.Lookup(keyOf(k), &f) != nil {
 		return FlowEntry{}, false
 	}
-	return p.entry(keyOf(k), f, t), true
+	return entry(keyOf(k), f, t), true
 }
 
 // Flows returns all flows.
@@ -304,12 +301,12 @@ func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
 	var f bpfFlow
 	rows := p.objs.Flows.Iterate()
 	for rows.Next(&k, &f) {
-		list = append(list, p.entry(k, f, t))
+		list = append(list, entry(k, f, t))
 	}
 	return list, rows.Err()
 }
 
-func (p *Plane) entry(k bpfFlowKey, f bpfFlow, t sbr.Table) FlowEntry {
+func entry(k bpfFlowKey, f bpfFlow, t sbr.Table) FlowEntry {
 	e := FlowEntry{Seen: f.Seen, FlowSeen: sbr.FlowSeen{
 		FlowKey:  flowKey(k),
 		Internal: locator(f.Internal), Remote: locator(f.Remote), Link: roam.LinkID(f.Ifindex),
@@ -319,12 +316,9 @@ func (p *Plane) entry(k bpfFlowKey, f bpfFlow, t sbr.Table) FlowEntry {
 	if f.Rule == bpfChecksumRuleRULE_RFC6741 {
 		e.Rule = sbr.RuleRFC6741
 	}
-	var a bpfAnnounced
-	if p.objs.Announced.Lookup(k, &a) == nil {
-		for i, s := range t.Sites {
-			if a.Sites>>i&1 != 0 {
-				e.Announced = append(e.Announced, s.L64)
-			}
+	for i, s := range t.Sites {
+		if f.Announced>>i&1 != 0 {
+			e.Announced = append(e.Announced, s.L64)
 		}
 	}
 	return e

@@ -1,20 +1,6 @@
 package ilnphost
 
-import (
-	"fmt"
-	"sync"
-
-	"github.com/cilium/ebpf"
-)
-
-// outputHooksOnce loads the program that looks for them, for all planes of the process.
-var outputHooksOnce = sync.OnceValues(func() (*outputhooksObjects, error) {
-	var o outputhooksObjects
-	if err := loadOutputhooksObjects(&o, nil); err != nil {
-		return nil, fmt.Errorf("load the search for output hooks: %w", err)
-	}
-	return &o, nil
-})
+import "roam/internal/dataplane"
 
 // TranslatesAtUplinks reports whether packets between session addresses may leave by an
 // uplink with a MAC header at once: the outbound program is at its egress, and nobody sees
@@ -26,13 +12,6 @@ func TranslatesAtUplinks(p *Plane) (bool, error) {
 	if !p.set.TCX() || p.set.Behind() {
 		return false, nil
 	}
-	o, err := outputHooksOnce()
-	if err != nil {
-		return false, err
-	}
-	hooked, err := o.HasOutputHooks.Run(&ebpf.RunOptions{})
-	if err != nil {
-		return false, fmt.Errorf("look for output hooks: %w", err)
-	}
-	return hooked == 0, nil
+	hooked, err := dataplane.HasOutputHooks()
+	return err == nil && !hooked, err
 }

@@ -34,6 +34,7 @@ func (u *upkeep) HandleTimeout(now time.Time) {
 	r := u.role
 	u.due = now.Add(renew)
 	r.Warn("renew the hardware addresses", r.plane.Configure(r.settings(r.Config), now.Add(renewal)))
+	r.accelerate()
 	if now.Sub(u.swept) < sweep {
 		return
 	}
@@ -60,6 +61,7 @@ func (u *upkeep) Drain(time.Time) {}
 func (r *Role) handleLinks(now time.Time, links []hostnet.Uplink) {
 	r.links = links
 	r.attach()
+	r.accelerate()
 	r.core.HandleSites(now, r.sites(r.Config))
 	r.install(false) // hardware addresses and MTUs
 	r.own()

@@ -52,7 +52,8 @@ type Role struct {
 	events   <-chan plane.Event
 	attached map[roam.LinkID]kind // links with programs
 	probe    sbr.Probe
-	drained  map[string]bool // names of links that a command has drained
+	xdp      map[roam.LinkID]xdpState // links that XDP was asked of
+	drained  map[string]bool          // names of links that a command has drained
 	refused  [sbr.Refusals]uint64
 }
 
@@ -86,7 +87,7 @@ func (r *Role) Start(ctx context.Context) error {
 	if r.events, err = r.plane.Follow(); err != nil {
 		return err
 	}
-	r.attached, r.drained = make(map[roam.LinkID]kind), make(map[string]bool)
+	r.attached, r.drained, r.xdp = make(map[roam.LinkID]kind), make(map[string]bool), make(map[roam.LinkID]xdpState)
 	if err := r.adopt(); err != nil {
 		return err
 	}
@@ -120,7 +121,11 @@ func (r *Role) Start(ctx context.Context) error {
 	r.known(now)
 	machine.Drain(now)
 	r.attach()
-	return r.plane.TakeOver()
+	if err := r.plane.TakeOver(); err != nil {
+		return err
+	}
+	r.accelerate()
+	return nil
 }
 
 var (
@@ -160,6 +165,7 @@ func (r *Role) Reload(ctx context.Context, next config.Config) error {
 			r.core.HandlePolicy(now, policy)
 		}
 		r.attach()
+		r.accelerate()
 	})
 }
 
@@ -200,6 +206,9 @@ func (r *Role) adopt() error {
 	links, err := r.plane.Attached()
 	for _, l := range links {
 		r.attached[l] = elsewhere
+		if r.plane.AttachedXDP(l) {
+			r.xdp[l] = xdpState{}
+		}
 	}
 	return err
 }

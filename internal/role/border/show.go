@@ -161,6 +161,7 @@ func (r *Role) reportLinks(attached []roam.LinkID) []control.BorderLink {
 		}
 		l := &list[i]
 		l.Exists, l.Up, l.Routed, l.Programs = true, u.Up, u.Routed, slices.Contains(attached, u.Link)
+		l.XDP = r.xdp[u.Link].state
 		if u.NextHop.IsValid() {
 			l.Router = u.NextHop.String()
 		}

@@ -12,6 +12,7 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define KERNEL __attribute__((preserve_access_index))
 #define NF_INET_PRE_ROUTING 0
 #define NF_INET_FORWARD 2
+#define NF_INET_LOCAL_OUT 3
 #define NF_INET_POST_ROUTING 4
 #define XFRM_POLICY_OUT 1
 #define XFRM_POLICY_FWD 2
@@ -42,14 +43,33 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 } KERNEL;
 
+static __always_inline struct net *this_net(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, nsproxy, net_ns);
+}
+
+/* Has IPv6 hooks of netfilter for packets of local sockets, or for all that leave, in the
+ * network namespace of the calling thread? nftables, iptables and connection tracking
+ * have.
+ */
+SEC("syscall")
+int has_output_hooks(void *ctx)
+{
+	struct net *net = this_net();
+
+	return BPF_CORE_READ(net, nf.hooks_ipv6[NF_INET_LOCAL_OUT]) ||
+	       BPF_CORE_READ(net, nf.hooks_ipv6[NF_INET_POST_ROUTING]);
+}
+
 /* Has IPv6 hooks of netfilter for packets that are forwarded, an IPsec policy, or rules of
  * routing, in the network namespace of the calling thread?
  */
 SEC("syscall")
 int has_forward_hooks(void *ctx)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct net *net = BPF_CORE_READ(task, nsproxy, net_ns);
+	struct net *net = this_net();
 
 	if (BPF_CORE_READ(net, nf.hooks_ipv6[NF_INET_PRE_ROUTING]) ||
 	    BPF_CORE_READ(net, nf.hooks_ipv6[NF_INET_FORWARD]) ||

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The straight way of plain packets: TCP and UDP of a known flow, whole, right behind the IPv6
+ * header, with a checksum that follows the locators where their rule says so. Programs at tc and
+ * at XDP share it. It changes nothing before it is certain that it can do all: every other packet
+ * then takes the full path.
+ */
+#ifndef ROAM_SBR_PLAIN_H
+#define ROAM_SBR_PLAIN_H
+
+#include "direct.h"
+
+#define FULL_PATH 0x7fff /* no verdict: the packet is none for the straight way */
+
+struct plain {
+	struct ip6 *ip;
+	void *upper;         /* header of TCP or UDP */
+	struct flow *f;
+	__u64 now;
+	__u32 bytes;   /* from the IPv6 header on, without padding */
+	__u32 largest; /* what must fit into a link */
+	__u32 packets; /* that a GSO packet stands for */
+	__u32 is_tcp;
+	__u32 state; /* enum checksum_state */
+};
+
+static __always_inline int is_local(const struct addr *a)
+{
+	return a->l64.b[0] == 0xff || (a->l64.b[0] == 0xfe && (a->l64.b[1] & 0xc0) == 0x80);
+}
+
+static __always_inline const struct border *this_border(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&borders, &zero);
+}
+
+/* The number of the bit that stands for a locator or NID. */
+static __always_inline __u32 bit_of(union half h)
+{
+	return h.v * 0x9e3779b97f4a7c15ULL >> 58;
+}
+
+/* What the policy says of an internal locator, without a look-up in a hash table where a hint names
+ * it; null: there is no hint.
+ */
+static __always_inline struct locator *hinted_group(const struct border *b, union half l64)
+{
+	__u32 index = b->group_hint[bit_of(l64) & 63];
+	struct locator *g;
+
+	if (!index--)
+		return 0;
+	g = bpf_map_lookup_elem(&groups, &index);
+	return g && g->l64.v == l64.v ? g : 0;
+}
+
+/* The index of a site locator, without a look-up where a hint names it; -1: there is no hint. */
+static __always_inline int hinted_site(const struct border *b, union half l64)
+{
+	__u32 index = b->site_hint[bit_of(l64) & 63];
+	struct site *s;
+
+	if (!index--)
+		return -1;
+	s = bpf_map_lookup_elem(&sites, &index);
+	return s && s->l64.v == l64.v ? (int)index : -1;
+}
+
+/* Reads an Ethernet frame of len bytes; nonzero: it is no plain packet. */
+static __always_inline int read_plain(void *data, void *end, __u32 len, struct plain *p)
+{
+	struct ip6 *ip = data + ETH_LEN;
+	__u8 *upper = (__u8 *)(ip + 1);
+	__u32 payload, least = 8;
+
+	if (upper + 8 > (__u8 *)end || *(__be16 *)(data + ETH_LEN - 2) != bpf_htons(ETH_P_IPV6))
+		return -1;
+	p->is_tcp = ip->next == IPPROTO_TCP;
+	if (p->is_tcp) {
+		if (upper + 20 > (__u8 *)end)
+			return -1;
+		least = 20;
+	} else if (ip->next != IPPROTO_UDP || !*(__u16 *)(upper + UDP_CSUM_AT) ||
+		   (encap_port && *(__be16 *)(upper + 2) == encap_port)) {
+		return -1;
+	}
+	payload = (__u32)ip->payload_len[0] << 8 | ip->payload_len[1];
+	if (payload < least || ETH_LEN + IP6_LEN + payload > len || ip->hop_limit <= 1 || is_local(&ip->src) ||
+	    is_local(&ip->dst))
+		return -1;
+	p->ip = ip;
+	p->upper = upper;
+	p->bytes = IP6_LEN + payload;
+	p->largest = len - ETH_LEN;
+	p->packets = 1;
+	return 0;
+}
+
+/* Finds the flow of a packet between two nodes; nonzero: it is not known. */
+static __always_inline int find_flow(struct plain *p, union half inside, union half outside)
+{
+	struct flow_key key = {.inside = inside, .outside = outside};
+	struct flow *f = bpf_map_lookup_elem(&flows, &key);
+
+	if (!f)
+		return -1;
+	p->now = bpf_ktime_get_coarse_ns();
+	if (f->seen != (__u32)(p->now >> 30))
+		f->seen = p->now >> 30;
+	p->f = f;
+	return 0;
+}
+
+/* Writes a locator at that offset of the IPv6 header, lowers the hop limit and writes both hardware
+ * addresses.
+ */
+static __always_inline void write_plain(const struct plain *p, __u32 at, union half to, const __u8 macs[MACS_LEN])
+{
+	union half *there = (void *)p->ip + at;
+	__u32 diff = sum_fold(sum_half(to) + sum_neg(sum_half(*there)));
+
+	if (p->f->rule != RULE_RFC6741) {
+		if (p->is_tcp)
+			csum_adjust_at(p->upper + TCP_CSUM_AT, IPPROTO_TCP, diff, p->state);
+		else
+			csum_adjust_at(p->upper + UDP_CSUM_AT, IPPROTO_UDP, diff, p->state);
+	}
+	*there = to;
+	p->ip->hop_limit--;
+	__builtin_memcpy((void *)p->ip - ETH_LEN, macs, MACS_LEN);
+}
+
+/* Where a plain packet from inside leaves. */
+struct leaving {
+	const struct locator *g;
+	const struct site *s;
+	struct share *live;
+	__u32 member;
+	__u32 by_turn; /* the member's turn counts; undo it with give_back */
+};
+
+/* Finds out where a packet from inside leaves; nonzero: it takes the full path. */
+static __always_inline int find_leaving(struct plain *p, struct leaving *l)
+{
+	const struct border *b = this_border();
+	const __be16 *ports = p->upper;
+	__u32 index;
+
+	if (!b || b->locator_bits >> bit_of(p->ip->dst.l64) & 1)
+		return -1;
+	l->g = hinted_group(b, p->ip->src.l64);
+	if (!l->g || !l->g->n || find_flow(p, p->ip->src.nid, p->ip->dst.nid) || p->now > b->macs_until)
+		return -1;
+	if (!is_spread(l->g, p->f)) {
+		l->member = l->g->n > 1 ? known_member(l->g, p->f->announced) : 0;
+	} else if (p->is_tcp && !b->tcp_packets) {
+		l->member = by_connection(l->g, p->ip->dst.l64.v, ports[0], ports[1]);
+	} else {
+		l->member = by_packets(l->g);
+		l->by_turn = 1;
+	}
+	index = l->g->site[l->member & (MAX_GROUP - 1)];
+	l->live = bpf_map_lookup_elem(&shares, &index);
+	l->s = bpf_map_lookup_elem(&sites, &index);
+	if (l->s && l->live && (l->s->flags & (SITE_UP | SITE_MACS)) == (SITE_UP | SITE_MACS) &&
+	    p->largest <= l->s->mtu && p->now - l->live->checked < HOP_CHECK)
+		return 0;
+	if (l->by_turn)
+		give_back(l->g, l->member);
+	return -1;
+}
+
+/* Rewrites a packet from inside for its link. */
+static __always_inline void leave(const struct plain *p, const struct leaving *l)
+{
+	write_plain(p, SOURCE_AT, l->s->l64, l->s->macs);
+	l->live->tx_packets += p->packets;
+	l->live->tx_bytes += p->bytes;
+	count(TX_FLOW);
+}
+
+/* Finds out whether a packet from outside can go to the inside at once; null: it takes the full
+ * path. Else the share to count it in.
+ */
+static __always_inline struct share *find_entering(struct plain *p)
+{
+	const struct border *b = this_border();
+	__u32 index;
+	int site;
+
+	if (!b || !b->direct || b->locator_bits >> bit_of(p->ip->src.l64) & 1 || b->own_bits >> bit_of(p->ip->dst.nid) & 1)
+		return 0;
+	site = hinted_site(b, p->ip->dst.l64);
+	if (site < 0 || find_flow(p, p->ip->dst.nid, p->ip->src.nid) || p->now > b->macs_until ||
+	    p->now - p->f->direct_at >= HOP_CHECK || !p->f->direct_dev || p->largest > p->f->direct_mtu)
+		return 0;
+	index = site;
+	return bpf_map_lookup_elem(&shares, &index);
+}
+
+/* Rewrites a packet from outside for its link. */
+static __always_inline void enter(const struct plain *p, struct share *live)
+{
+	write_plain(p, DESTINATION_AT, p->f->internal, p->f->direct_macs);
+	live->rx_packets += p->packets;
+	live->rx_bytes += p->bytes;
+	count(RX_FLOW);
+	count(RX_DIRECT);
+}
+
+/* Reads a packet at tc; nonzero: it is no plain one. The sum of a device over the whole packet is
+ * kept by the full path.
+ */
+static __always_inline int read_skb(struct __sk_buff *skb, struct plain *p)
+{
+	struct packet_facts facts = facts_of(skb);
+
+	if (facts.l3 != ETH_LEN || facts.ip_summed == CHECKSUM_COMPLETE ||
+	    read_plain((void *)(long)skb->data, (void *)(long)skb->data_end, skb->len, p))
+		return -1;
+	p->state = facts.ip_summed;
+	if (skb->gso_size) {
+		p->packets = skb->gso_segs ? skb->gso_segs : 1;
+		p->largest = IP6_LEN + skb->gso_size +
+			     (p->is_tcp ? 4 * (*(__u8 *)(p->upper + TCP_OFFSET_AT) >> 4) : UDP_LEN);
+	}
+	return 0;
+}
+
+/* A packet from inside at tc. */
+static __always_inline int plain_outward(struct __sk_buff *skb)
+{
+	struct plain p;
+	struct leaving l = {};
+
+	if (read_skb(skb, &p) || find_leaving(&p, &l))
+		return FULL_PATH;
+	leave(&p, &l);
+	skb->tc_index = SENT_HERE;
+	return bpf_redirect(l.s->ifindex, 0);
+}
+
+/* A packet from outside at tc. */
+static __always_inline int plain_inward(struct __sk_buff *skb)
+{
+	struct plain p;
+	struct share *live;
+
+	if (read_skb(skb, &p))
+		return FULL_PATH;
+	live = find_entering(&p);
+	if (!live)
+		return FULL_PATH;
+	enter(&p, live);
+	skb->tc_index = SENT_HERE;
+	return bpf_redirect(p.f->direct_dev, 0);
+}
+
+/* Reads a frame at XDP; nonzero: it is no plain packet. A field that holds the seed of a sum belongs
+ * to a packet that a device is to finish, and only the stack can have it do so. A finished sum looks
+ * like one in one packet of 2^15, which takes the stack for nothing.
+ */
+static __always_inline int read_frame(struct xdp_md *ctx, struct plain *p)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 nids, whole, len;
+	__u16 field;
+
+	if (read_plain(data, end, end - data, p))
+		return -1;
+	field = *(__u16 *)(p->upper + (p->is_tcp ? TCP_CSUM_AT : UDP_CSUM_AT));
+	len = p->bytes - IP6_LEN;
+	nids = sum_halves(p->ip->src.nid.v, p->ip->dst.nid.v, bpf_htons(len) + bpf_htons(p->ip->next));
+	whole = sum_halves(p->ip->src.l64.v, p->ip->dst.l64.v, nids);
+	p->state = CHECKSUM_NONE;
+	return field == nids || field == whole ? -1 : 0;
+}
+
+#endif

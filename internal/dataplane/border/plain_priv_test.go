@@ -1,0 +1,275 @@
+package border
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"roam"
+	"roam/internal/dataplane"
+	"roam/sbr"
+	"roam/wire/ip6"
+)
+
+// The verdicts of XDP programs.
+const (
+	xdpPass     = 2
+	xdpRedirect = 4
+)
+
+// plainRig is a rig with a flow whose outside node knows one site locator, with hardware addresses
+// towards both sides, on one processor.
+type plainRig struct{ *rig }
+
+func newPlainRig(t *testing.T, known ...roam.L64) plainRig {
+	t.Helper()
+	r := plainRig{newRig(t)}
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	var was, one unix.CPUSet
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(unix.SchedGetaffinity(0, &was))
+	for cpu := range 1024 {
+		if was.IsSet(cpu) {
+			one.Set(cpu)
+			break
+		}
+	}
+	must(unix.SchedSetaffinity(0, &one))
+	t.Cleanup(func() { unix.SchedSetaffinity(0, &was) })
+	r.configure(Settings{Direct: true})
+	hop := Hop{MTU: 1500, MACs: [12]byte{2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8}}
+	must(r.Install(r.table, false, map[roam.LinkID]Hop{loopback: hop}))
+	must(r.SendXDP(map[roam.LinkID]bool{loopback: true}))
+	r.confirm(known...)
+	return r
+}
+
+// renew makes hardware addresses towards both sides fresh.
+func (r plainRig) renew() {
+	r.Helper()
+	now := dataplane.Monotonic(time.Now())
+	for i := range uint32(2) {
+		var all []bpfShare
+		if err := r.objs.Shares.Lookup(i, &all); err != nil {
+			r.Fatal(err)
+		}
+		for c := range all {
+			all[c].Checked = now - uint64(10*time.Millisecond)
+		}
+		if err := r.objs.Shares.Put(i, all); err != nil {
+			r.Fatal(err)
+		}
+	}
+	var f bpfFlow
+	if err := r.objs.Flows.Lookup(keyOf(theKey), &f); err != nil {
+		r.Fatal(err)
+	}
+	f.DirectDev, f.DirectMtu, f.DirectAt = loopback, 1500, now-uint64(10*time.Millisecond)
+	f.DirectMacs = [12]byte{2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 6}
+	if err := r.objs.Flows.Put(keyOf(theKey), f); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// frame runs a program on a frame, and returns all of what it makes of it.
+func (r plainRig) frame(prog *ebpf.Program, packet []byte) (verdict uint32, out []byte) {
+	r.Helper()
+	b := append([]byte{0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0x86, 0xdd}, packet...)
+	o := ebpf.RunOptions{Data: b, DataOut: make([]byte, len(b)+256)}
+	verdict, err := prog.Run(&o)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return verdict, o.DataOut
+}
+
+// drawn makes a packet of the flow, with one thing out of the ordinary in most.
+func drawn(random *rand.Rand, src, dst roam.ILV) []byte {
+	proto, size := uint8(ip6.UDP), 8+random.IntN(40)
+	if random.IntN(2) == 0 {
+		proto, size = ip6.TCP, 20+random.IntN(40)
+	}
+	body := make([]byte, size)
+	for i := range body {
+		body[i] = byte(random.Uint32())
+	}
+	if proto == ip6.UDP {
+		binary.BigEndian.PutUint16(body[4:], uint16(size))
+	}
+	h := ip6.Header{NextHeader: proto, HopLimit: 64, PayloadLen: uint16(size), Src: src.Addr(), Dst: dst.Addr()}
+	b, err := h.AppendTo(nil)
+	if err != nil {
+		panic(err)
+	}
+	b = append(b, body...)
+	if err := ip6.FinishL4(b); err != nil {
+		panic(err)
+	}
+	at := map[uint8]int{ip6.UDP: 46, ip6.TCP: 56}[proto]
+	switch random.IntN(16) {
+	case 0:
+		b[7] = byte(random.IntN(3))
+	case 1:
+		b[at], b[at+1] = 0, 0
+	case 2:
+		b[6] = byte(random.Uint32())
+	case 3:
+		binary.BigEndian.PutUint16(b[4:], uint16(random.IntN(80)))
+	case 4:
+		b = append(b, make([]byte, 1+random.IntN(20))...)
+	case 5:
+		b = b[:40+random.IntN(len(b)-40)]
+	case 6:
+		b[8+8*random.IntN(4)] = 0xfe
+		b[9+8*random.IntN(4)] = 0x80
+	case 7:
+		binary.BigEndian.PutUint16(b[42:], encapPort)
+	case 8:
+		binary.BigEndian.PutUint64(b[24:], uint64(siteB))
+	case 9:
+		binary.BigEndian.PutUint64(b[24:], uint64(internal))
+	case 10:
+		b[16+random.IntN(8)]++
+	case 11:
+		b[0], b[1] = 0x6f, byte(random.Uint32())
+	case 12:
+		b = append(b, make([]byte, 1500)...)
+		binary.BigEndian.PutUint16(b[4:], uint16(len(b)-40))
+	}
+	return b
+}
+
+// A plain packet of a known flow becomes on the straight way, at tc and at XDP, what it becomes on
+// the full path, with the hardware addresses written; all others take the full path, and XDP leaves
+// them as they are.
+func TestPlainPackets(t *testing.T) {
+	straight, full := newPlainRig(t, siteA), newPlainRig(t, siteA)
+	if err := full.Configure(Settings{}, time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	site := roam.ILV{L64: siteA, NID: insideNID}
+	const packets = 4000
+	var sent, xdp int
+	for i := range packets {
+		if i%20 == 0 {
+			straight.renew()
+			full.renew()
+		}
+		packet, early := drawn(random, mine, theirs), straight.objs.SbrInsideXdp
+		tc, all := straight.objs.SbrInsideIngress, full.objs.SbrInsideIngress
+		if i%2 == 1 {
+			packet, early = drawn(random, theirs, site), straight.objs.SbrUplinkXdp
+			tc, all = straight.objs.SbrUplinkIngress, full.objs.SbrUplinkIngress
+		}
+		before := straight.counter("rx_direct")
+		v, out := straight.frame(tc, packet)
+		wantV, want := full.frame(all, packet)
+		direct := straight.counter("rx_direct") > before
+		if direct && wantV == passOn { // the stack would lower the hop limit
+			want[14+7]--
+			wantV = redirect
+		}
+		if v != wantV || !bytes.Equal(out[12:], want[12:]) {
+			t.Fatalf("packet %d %x: verdict %#x, on the full path %#x\n%x\n%x", i, packet, v, wantV, out, want)
+		}
+		if v == redirect {
+			sent++
+		}
+		earlyV, earlyOut := straight.frame(early, packet)
+		switch {
+		case earlyV == xdpRedirect && v == redirect && bytes.Equal(earlyOut[12:], out[12:]) && earlyOut[5] != 0:
+			xdp++ // at tc the kernel may have written the hardware addresses
+		case earlyV != xdpPass || !bytes.Equal(earlyOut[14:], packet):
+			t.Fatalf("packet %d %x: XDP says %#x\n%x\n%x", i, packet, earlyV, earlyOut, out)
+		}
+	}
+	if sent < packets/3 || xdp < packets/3 || xdp > sent {
+		t.Errorf("of %d packets %d were sent at tc, %d at XDP", packets, sent, xdp)
+	}
+}
+
+// Every golden packet, too, passes XDP as it is, or becomes there what it becomes at tc.
+func TestGoldenXDP(t *testing.T) {
+	r := newPlainRig(t, siteA)
+	site, forwarded := roam.ILV{L64: siteA, NID: insideNID}, 0
+	for name, c := range goldenPackets(t) {
+		r.renew()
+		for prog, packet := range map[*ebpf.Program][]byte{
+			r.objs.SbrInsideXdp: moved(t, c, mine, theirs), r.objs.SbrUplinkXdp: moved(t, c, theirs, site),
+		} {
+			at, to := sbr.Source, siteA
+			if prog == r.objs.SbrUplinkXdp {
+				at, to = sbr.Destination, internal
+			}
+			want, err := sbr.Rewrite(packet, at, to, sbr.RuleIPv6)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[7]--
+			switch v, out := r.frame(prog, packet); {
+			case v == xdpRedirect && bytes.Equal(out[14:], want):
+				forwarded++
+			case v != xdpPass || !bytes.Equal(out[14:], packet):
+				t.Errorf("%s: verdict %d\n%x\n%x", name, v, out[14:], want)
+			}
+		}
+	}
+	if forwarded < 4 {
+		t.Errorf("%d golden packets were forwarded", forwarded)
+	}
+}
+
+// A checksum that a device is to finish keeps a packet from XDP, under both rules; and so does a
+// link that XDP may not send by, without an effect on the next packets' turns.
+func TestXDPRefuses(t *testing.T) {
+	r := newPlainRig(t, siteA, siteB)
+	for what, whole := range map[string]bool{"the addresses": true, "the identifiers": false} {
+		b := transport(t, ip6.UDP, 1, 2)
+		seed := append(append(append([]byte{}, b[16:24]...), b[32:40]...), 0, 20, 0, ip6.UDP)
+		if whole {
+			seed = append(append([]byte{}, b[8:40]...), 0, 20, 0, ip6.UDP)
+		}
+		sum := ip6.Sum(seed)
+		b[46], b[47] = byte(sum>>8), byte(sum)
+		r.renew()
+		if v, out := r.frame(r.objs.SbrInsideXdp, b); v != xdpPass || !bytes.Equal(out[14:], b) {
+			t.Errorf("seed over %s: verdict %d", what, v)
+		}
+	}
+	datagram := transport(t, ip6.UDP, 1, 2)
+	for round := range 2 {
+		sent := map[roam.L64]int{}
+		for range 100 {
+			r.renew()
+			_, out := r.frame(r.objs.SbrInsideXdp, datagram)
+			sent[source(out[14:])]++
+			if round == 1 {
+				_, out = r.frame(r.objs.SbrInsideIngress, datagram)
+				sent[source(out[14:])]++
+			}
+		}
+		want := map[roam.L64]int{siteA: 50, siteB: 50}
+		if round == 1 {
+			want[internal] = 100
+		}
+		if len(sent) != len(want) || sent[siteA] != want[siteA] || sent[internal] != want[internal] {
+			t.Errorf("round %d: packets leave from %v, want %v", round, sent, want)
+		}
+		if err := r.SendXDP(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
