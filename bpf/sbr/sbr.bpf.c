@@ -138,6 +138,31 @@ static __always_inline struct locator *hinted_group(union half l64)
 	return g && g->l64.v == l64.v ? g : 0;
 }
 
+/* Is this an address of the border itself? It may have a locator of the policy. */
+static __always_inline int is_own(const struct addr *a)
+{
+	const struct border *b = this_border();
+	struct addr key = *a;
+
+	if (!b || !(b->own_bits >> bit_of(a->nid) & 1))
+		return 0;
+	return bpf_map_lookup_elem(&own_addresses, &key) != 0;
+}
+
+/* Passes a packet from inside to the border itself: the answer to an echo request of the daemon is
+ * for that.
+ */
+__noinline int pass_own(struct __sk_buff *skb, struct crossing *x)
+{
+	const struct border *b = this_border();
+
+	if (!x || !b)
+		return PASS_ON;
+	if (x->ip.next == IPPROTO_ICMPV6 && !read_headers(skb, x) && has_probe_id(skb, x, b))
+		return hand_over(skb, x, HAND_INSIDE, 0);
+	return PASS_ON;
+}
+
 SEC("tc")
 int sbr_inside_ingress(struct __sk_buff *skb)
 {
@@ -151,6 +176,8 @@ int sbr_inside_ingress(struct __sk_buff *skb)
 		from = locator_of(x.ip.src.l64);
 	if (!from || from->kind != LOCATOR_INTERNAL)
 		return PASS_ON;
+	if (is_own(&x.ip.dst))
+		return pass_own(skb, &x);
 	to = locator_of(x.ip.dst.l64);
 	if (to && to->kind == LOCATOR_INTERNAL)
 		return PASS_ON;
@@ -165,17 +192,6 @@ int sbr_inside_ingress(struct __sk_buff *skb)
 	x.key.inside = x.ip.src.nid;
 	x.key.outside = x.ip.dst.nid;
 	return cross_outward(skb, &x, from);
-}
-
-/* Is this an address of the border itself, in a prefix of a provider? */
-static __always_inline int is_own(const struct addr *a)
-{
-	const struct border *b = this_border();
-	struct addr key = *a;
-
-	if (!b || !(b->own_bits >> bit_of(a->nid) & 1))
-		return 0;
-	return bpf_map_lookup_elem(&own_addresses, &key) != 0;
 }
 
 /* Passes a packet from outside, whose destination is the site locator of that index. */

@@ -216,14 +216,19 @@ static __always_inline int send_from(struct __sk_buff *skb, const struct crossin
 	return send_to_hop(s);
 }
 
-/* May this answer one of the border's own echo requests? The daemon passes it on if it does not. */
-static __always_inline int is_own_answer(struct __sk_buff *skb, const struct crossing *x, const struct border *b)
+/* Has this echo reply the identifier of the border's own echo requests? */
+static __always_inline int has_probe_id(struct __sk_buff *skb, const struct crossing *x, const struct border *b)
 {
 	__be16 id;
 
-	return x->c.proto == IPPROTO_ICMPV6 && x->c.type == ICMP6_ECHO_REPLY && x->c.nonce.len &&
-	       x->c.fragment == WHOLE && b->probe_id && !bpf_skb_load_bytes(skb, x->c.at + 4, &id, sizeof(id)) &&
-	       id == b->probe_id;
+	return x->c.proto == IPPROTO_ICMPV6 && x->c.type == ICMP6_ECHO_REPLY && x->c.fragment == WHOLE && b->probe_id &&
+	       !bpf_skb_load_bytes(skb, x->c.at + 4, &id, sizeof(id)) && id == b->probe_id;
+}
+
+/* May this answer one of the border's own probes? The daemon passes it on if it does not. */
+static __always_inline int is_own_answer(struct __sk_buff *skb, const struct crossing *x, const struct border *b)
+{
+	return x->c.nonce.len && has_probe_id(skb, x, b);
 }
 
 /* Names the message that a packet is a fragment of; nonzero: its headers cannot be read. */

@@ -9,7 +9,7 @@
 #include "../lib/nonce.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 4 };
+enum abi_number { ABI = 5 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -89,7 +89,8 @@ struct flow {
 	union half internal; /* locator of the inside node */
 	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
 	__u32 ifindex;       /* link to the inside node; 0: not seen yet */
-	__u32 seen;          /* when a packet passed last, in seconds of 2^30 ns */
+	__u32 came;          /* when a packet from outside passed last, in units of 2^26 ns */
+	__u32 sent;          /* the same from inside */
 	struct nonce inward; /* of packets from outside; len 0: none yet */
 	struct nonce outward;
 	enum checksum_rule rule;
@@ -99,6 +100,7 @@ struct flow {
 	__u64 direct_at;    /* when the kernel was asked for it, in ns */
 	__u32 direct_mtu;
 	__u8 direct_macs[12]; /* of the next hop, then of the link */
+	__u32 pad;
 };
 
 /* The site locators, by their index in sites, that the outside node has acknowledged. */

@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 4
+	bpfAbiNumberABI bpfAbiNumber = 5
 )
 
 type bpfAddr struct {
@@ -102,7 +102,9 @@ type bpfFlow struct {
 	Internal bpfHalf
 	Remote   bpfHalf
 	Ifindex  uint32
-	Seen     uint32
+	Came     uint32
+	Sent     uint32
+	_        [4]byte
 	Inward   struct {
 		_   structs.HostLayout
 		Len uint8
@@ -122,6 +124,8 @@ type bpfFlow struct {
 	DirectAt    uint64
 	DirectMtu   uint32
 	DirectMacs  [12]uint8
+	Pad         uint32
+	_           [4]byte
 }
 
 type bpfFlowKey struct {

@@ -91,10 +91,10 @@ func (r *Role) Start(ctx context.Context) error {
 		return err
 	}
 	now := r.loop.Now()
-	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort, r.Config.Border.MaxFlows)
+	r.probe = newProbe()
+	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort, r.Config.Border.MaxFlows, r.probe)
 	if r.Config.Border.Liveness {
-		r.probe = newProbe()
-		r.core.Watch(now, r.probe)
+		r.core.Watch(now)
 	}
 	machine := loop.Drive(r.core, r.execute)
 	r.loop.Add(&loop.Part{
@@ -115,6 +115,7 @@ func (r *Role) Start(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	r.own()
 	r.core.HandleSites(now, r.sites(r.Config))
 	r.core.HandlePolicy(now, policy)
 	r.known(now)
