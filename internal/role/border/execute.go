@@ -106,6 +106,7 @@ func (r *Role) execute(now time.Time, o sbr.Output) {
 		r.Warn("forget a flow", r.plane.Forget(o.FlowKey))
 	case sbr.Install:
 		r.install(o.Reindexed)
+		r.notices.changed(now)
 	case sbr.Look:
 		if f, ok := r.plane.Flow(o.FlowKey, r.core.Table()); ok {
 			r.core.HandleSeen(now, o.FlowKey, f.Sent)

@@ -25,7 +25,7 @@ var reasons = [sbr.Refusals]string{
 	sbr.UnknownLocators: "no locator that the policy knows",
 	sbr.NoLink:          "no link is up",
 	sbr.UnknownAck:      "acknowledges nothing that passed",
-	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.outside at that host",
+	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.border at that host",
 	sbr.Incomplete:      "fragments that did not all come, or for which there was no space",
 }
 
