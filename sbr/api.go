@@ -27,6 +27,7 @@ type Packet struct {
 	Bytes  []byte
 	Inside bool        // it came from inside
 	Link   roam.LinkID // it came by
+	Came   roam.L64    // site locator to which the flow's latest packet from outside came; 0: unknown
 
 	pieces
 }

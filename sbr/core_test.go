@@ -404,6 +404,40 @@ func TestManyFlows(t *testing.T) {
 	}
 }
 
+// An error of the inside node leaves by the site locator to which the packet came that it quotes, by the
+// preferred one where that is not known or not up.
+func TestErrorOut(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB})
+	for _, c := range []struct{ came, want roam.L64 }{{siteB, siteB}, {siteA, siteA}, {0, siteA}, {remote, siteA}} {
+		quoted, err := ilnp.BuildEcho(theirs, mine, ilnp.Nonce{}, true, 1, 1, make([]byte, 20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := ilnp.BuildError(mine, theirs, outward, ilnp.ErrorMessage{Type: ilnp.TypePacketTooBig, Quoted: quoted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.sent = nil
+		b.HandlePacket(b.now, Packet{Bytes: e, Inside: true, Came: c.came})
+		if b.drain(); len(b.sent) != 1 {
+			t.Fatalf("%+v, refused %v", b.sent, b.refused)
+		}
+		m, err := ilnp.ParsePacket(b.sent[0].Packet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, err := ilnp.ParseError(m.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ilnp.ParseQuoted(was.Quoted)
+		if err != nil || m.Src.L64 != c.want || q.Dst.L64 != c.want {
+			t.Errorf("came to %v: from %v, quotes %v, want %v; %v", c.came, m.Src, q.Dst, c.want, err)
+		}
+	}
+}
+
 // An error about a packet of the flow reaches the inside node as its own packet; one about
 // another error does not.
 func TestErrors(t *testing.T) {

@@ -23,7 +23,7 @@ static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_k
 	h->kind = HAND_FLOW;
 	h->ifindex = skb->ifindex;
 	h->len = 0;
-	h->mtu = 0;
+	h->detail = 0;
 	h->flow = *key;
 	bpf_ringbuf_submit(h, 0);
 }

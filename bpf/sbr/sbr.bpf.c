@@ -4,6 +4,7 @@
  * packets from outside get the internal locator of their destination, and the stack of this
  * host forwards them. What needs a decision once a flow goes to the daemon.
  */
+#include "control.h"
 #include "direct.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -100,14 +101,16 @@ static __always_inline int fall_back(const struct border *b, int *verdict)
 static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing *x, const struct locator *g)
 {
 	const struct border *b = this_border();
+	enum control control;
 	struct flow *f;
 	int site, verdict;
 
 	if (!b || !g->n)
 		return drop(DROP_NO_LINK);
 	f = flow_of(skb, x);
-	if (is_control(skb, x))
-		return hand_over(skb, x, HAND_INSIDE, 0);
+	control = control_of(skb, x);
+	if (control)
+		return take_control(skb, x, control, HAND_INSIDE, f ? f->came_to : 0);
 	if (!f) {
 		if (!x->c.nonce.len && fall_back(b, &verdict))
 			return verdict;
@@ -200,6 +203,7 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	struct share *live = bpf_map_lookup_elem(&shares, &index);
 	struct site *s = bpf_map_lookup_elem(&sites, &index);
 	const struct border *b = this_border();
+	enum control control;
 	union half to;
 	struct flow *f;
 	int verdict;
@@ -209,8 +213,11 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	if (is_own(&x->ip.dst))
 		return PASS_ON;
 	f = flow_of(skb, x);
-	if (is_control(skb, x) || is_own_answer(skb, x, b))
-		return hand_over(skb, x, HAND_OUTSIDE, 0);
+	control = is_own_answer(skb, x, b) ? CONTROL : control_of(skb, x);
+	if (control)
+		return take_control(skb, x, control, HAND_OUTSIDE, 0);
+	if (f && f->came_to != index + 1)
+		f->came_to = index + 1;
 	if (!f && !x->c.nonce.len && fall_back(b, &verdict))
 		return verdict;
 	to = f ? f->internal : s->behind;

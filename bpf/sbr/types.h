@@ -100,7 +100,7 @@ struct flow {
 	__u64 direct_at;    /* when the kernel was asked for it, in ns */
 	__u32 direct_mtu;
 	__u8 direct_macs[12]; /* of the next hop, then of the link */
-	__u32 pad;
+	__u32 came_to; /* 1 more than the index of the site locator to which the latest packet from outside came */
 };
 
 /* The site locators, by their index in sites, that the outside node has acknowledged. */
@@ -155,7 +155,7 @@ struct handover {
 	enum handover_kind kind;
 	__u32 ifindex;
 	__u32 len; /* of data */
-	__u32 mtu; /* of HAND_TOO_BIG */
+	__u32 detail; /* the MTU, of HAND_TOO_BIG; flow.came_to, of HAND_INSIDE */
 	struct flow_key flow;
 	__u8 data[HANDOVER_DATA];
 };

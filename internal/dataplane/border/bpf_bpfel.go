@@ -77,9 +77,10 @@ const (
 	bpfCounterDROP_NO_LINK       bpfCounter = 18
 	bpfCounterDROP_SPOOFED       bpfCounter = 19
 	bpfCounterDROP_INTERNAL      bpfCounter = 20
-	bpfCounterDROP_LEAK          bpfCounter = 21
-	bpfCounterDROP_KERNEL_HELPER bpfCounter = 22
-	bpfCounterCOUNTERS           bpfCounter = 23
+	bpfCounterDROP_FRAGMENT      bpfCounter = 21
+	bpfCounterDROP_LEAK          bpfCounter = 22
+	bpfCounterDROP_KERNEL_HELPER bpfCounter = 23
+	bpfCounterCOUNTERS           bpfCounter = 24
 )
 
 type bpfCredits struct {
@@ -124,7 +125,7 @@ type bpfFlow struct {
 	DirectAt    uint64
 	DirectMtu   uint32
 	DirectMacs  [12]uint8
-	Pad         uint32
+	CameTo      uint32
 	_           [4]byte
 }
 

@@ -74,7 +74,11 @@ func (r *Role) handleEvent(now time.Time, e plane.Event) {
 			r.core.HandleFlow(now, f.FlowSeen, nil)
 		}
 	case plane.FromInside, plane.FromOutside:
-		r.core.HandlePacket(now, sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: e.Kind == plane.FromInside})
+		p := sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: e.Kind == plane.FromInside}
+		if sites := r.core.Table().Sites; e.Came >= 0 && e.Came < len(sites) {
+			p.Came = sites[e.Came].L64
+		}
+		r.core.HandlePacket(now, p)
 	case plane.TooBig:
 		if own, ok := r.address(e.Link); ok {
 			r.core.HandleTooBig(sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: true}, e.MTU, own)
