@@ -85,6 +85,7 @@ type Core struct {
 	pending     pendingPeers
 	prover      prover
 	inheritance inheritance
+	showing     []*session // that are still to show their nonces to a border
 }
 
 // New makes a core without locators, peers or sessions.

@@ -116,7 +116,7 @@ func (k *correspondent) initiated(key SessionKey, localNID roam.NID, n Nonce) *s
 
 // initiate lets it begin.
 func (c *Core) initiate(now time.Time, s *session) {
-	if len(c.host.told) == 1 && c.cfg.Outside[c.host.told[0].l64] == nil && c.host.isOnly(c.host.told[0].l64) {
+	if len(c.host.told) == 1 && len(c.host.outside(c.host.told[0].l64)) == 0 && c.host.isOnly(c.host.told[0].l64) {
 		// The correspondent will see this one on our packets; more have to be told.
 		s.update.listing = c.host.told
 	}

@@ -60,8 +60,9 @@ type host struct {
 	names    map[roam.LinkID]string
 	mtus     map[roam.LinkID]int
 	disabled map[roam.LinkID]bool
-	active   []roam.LinkLocator // newest first
-	told     []listed           // what a Locator Update would list
+	active   []roam.LinkLocator      // newest first
+	told     []listed                // what a Locator Update would list
+	border   map[roam.L64][]roam.L64 // what a site border makes of a locator of ours, as it has told
 	ranks    int
 	arrivals int
 }
@@ -398,6 +399,10 @@ func (c *Core) hostTimeout(now time.Time, t timer) {
 	}
 	if t == timerVouch {
 		handshakes{c}.announce(now)
+		return
+	}
+	if t == timerShow {
+		c.showSome(now)
 		return
 	}
 	c.host.dropUnconfirmed(now)

@@ -1,20 +1,19 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	"roam"
 )
 
 // asSeenOutside returns what Locator Updates and proofs list: in place of a locator of a site with
-// a border the locators that the border makes of it (Config.Outside), with its preference.
+// a border the locators that the border makes of it, with its preference.
 func (h *host) asSeenOutside(own []listed) []listed {
-	if len(h.cfg.Outside) == 0 {
-		return own
-	}
 	var list []listed
 	for _, e := range own {
-		outside := h.cfg.Outside[e.l64]
+		outside := h.outside(e.l64)
 		if len(outside) == 0 {
 			list = append(list, e)
 		}
@@ -25,7 +24,69 @@ func (h *host) asSeenOutside(own []listed) []listed {
 	return list
 }
 
+// outside returns the locators that a border makes of one of ours: as the border has told, or by
+// Config.Outside.
+func (h *host) outside(own roam.L64) []roam.L64 {
+	if list, told := h.border[own]; told {
+		return list
+	}
+	return h.cfg.Outside[own]
+}
+
 // isSeenAs reports whether peers may know a locator of ours by another one.
 func (h *host) isSeenAs(own, outside roam.L64) bool {
-	return own == outside || slices.Contains(h.cfg.Outside[own], outside)
+	return own == outside || slices.Contains(h.outside(own), outside)
+}
+
+// SeenOutside returns the locators by which the outside knows one of ours: that one itself, or
+// those that a border makes of it.
+func (c *node) SeenOutside(own roam.L64) []roam.L64 {
+	if list := c.host.outside(own); len(list) > 0 {
+		return list
+	}
+	return []roam.L64{own}
+}
+
+// HandleSite takes which locators the border of a site makes of ours now, the most preferred first,
+// in place of what it told before. Peers are told if that changes what they know. The caller knows
+// that the border says so.
+func (c *Core) HandleSite(now time.Time, sites map[roam.L64][]roam.L64) {
+	if maps.EqualFunc(sites, c.host.border, slices.Equal) {
+		return
+	}
+	c.host.border = maps.Clone(sites)
+	c.localsChanged(now, c.host.active, "the site border reports its locators")
+}
+
+// The pace at which nonces are shown to a border.
+const (
+	showEvery = 10 * time.Millisecond
+	showBatch = 32
+	// showUsed is how long ago a session may have been used last.
+	showUsed = 20 * time.Second
+)
+
+// HandleBorder has one packet with our nonce go to each correspondent of a session that is in use
+// over a link, and one with the correspondent's come back, so that a border on the way which has
+// lost its state knows both.
+func (c *Core) HandleBorder(now time.Time, link roam.LinkID) {
+	c.showing = slices.DeleteFunc(c.byUse(), func(s *session) bool {
+		return s.state != Established || now.Sub(later(s.lastTx, s.lastRx)) > showUsed ||
+			!slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.Link == link })
+	})
+	c.showSome(now)
+}
+
+// showSome sends the next probes.
+func (c *Core) showSome(now time.Time) {
+	n := min(len(c.showing), showBatch)
+	for _, s := range c.showing[:n] {
+		if c.sessions[s.key] == s && s.state == Established && len(s.entry.Paths) > 0 {
+			c.probes.forget(&s.sent, now.Add(-tokenLife))
+			c.sendProbe(now, c.ask(now, s), probe{path: s.entry.Paths[0], lone: true, moot: true})
+		}
+	}
+	if c.showing = c.showing[n:]; len(c.showing) > 0 {
+		c.arm(&c.host.schedule, timerShow, now, showEvery)
+	}
 }

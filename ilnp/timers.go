@@ -25,6 +25,7 @@ const (
 	timerLoss                 // all that was under way on a path that data have left has come
 	timerVouch                // the next correspondent is told of our new key
 	timerProve                // a message of a proof has no answer
+	timerShow                 // the next correspondents are sent our nonce, for a border
 	timerReturn               // data have left a locator that the correspondent knows, and wait for a sign that it knows the new one
 )
 

@@ -1,6 +1,8 @@
 package sbr
 
 import (
+	"time"
+
 	"roam"
 	"roam/wire/ilnp"
 )
@@ -17,6 +19,7 @@ type FlowSeen struct {
 	Inward   ilnp.Nonce  // that packets from outside bear
 	Outward  ilnp.Nonce  // that packets from inside bear
 	Rule     Rule        // of its TCP and UDP checksums, as far as it is known
+	Sent     time.Time   // the latest packet from inside, as far as it is known
 }
 
 // Packet is a packet that the data plane handed over instead of forwarding it.
@@ -24,6 +27,7 @@ type Packet struct {
 	Bytes  []byte
 	Inside bool        // it came from inside
 	Link   roam.LinkID // it came by
+	Came   roam.L64    // site locator to which the flow's latest packet from outside came; 0: unknown
 
 	pieces
 }
@@ -50,7 +54,7 @@ const (
 	Refusals                       // how many there are
 )
 
-// Output is one thing to do: Transmit, Announced, Forget, Install or Refused.
+// Output is one thing to do: Transmit, Announced, Forget, Install, Look or Refused.
 type Output interface{ output() }
 
 // Transmit wants a packet sent on a link.
@@ -73,6 +77,9 @@ type Forget struct{ FlowKey }
 // changed, so that what was announced has to be removed before.
 type Install struct{ Reindexed bool }
 
+// Look wants HandleSeen called with the time of the flow's latest packet from inside.
+type Look struct{ FlowKey }
+
 // Refused reports a packet that is not forwarded.
 type Refused struct {
 	Packet
@@ -83,4 +90,5 @@ func (Transmit) output()  {}
 func (Announced) output() {}
 func (Forget) output()    {}
 func (Install) output()   {}
+func (Look) output()      {}
 func (Refused) output()   {}

@@ -33,6 +33,8 @@ type flow struct {
 	confirmed bool       // it has acknowledged the latest update
 	sent      []exchange // updates that are not acknowledged, the latest last
 	tries     int        // of the border's own update
+	waits     bool       // that update waits until the inside node is known to be there
+	asks      int        // questions to the inside node about that, without an answer
 	sealed    bool       // its updates have MACs, so the border makes none
 }
 
@@ -59,16 +61,23 @@ type Core struct {
 	agenda   sched.Agenda[*flow, timer]
 	watch    liveness
 
+	probe     Probe
+	own       map[roam.LinkID]roam.ILV // of the border, on links to the inside
+	hosts     map[roam.ILV]*host
+	mostHosts int    // before old ones are forgotten
+	asked     uint16 // number of the latest question to an inside node
+
 	incomplete map[fragmented]*incomplete // messages of which fragments are missing
 	out        []Output
 }
 
 // New makes a core without policy. coalesce is how long changes of links are collected, port
 // that of control messages in UDP, 0 for none. The core knows at most maxFlows flows; others
-// keep to the preferred locator.
-func New(coalesce time.Duration, port uint16, maxFlows int) *Core {
+// keep to the preferred locator. probe names its echo requests.
+func New(coalesce time.Duration, port uint16, maxFlows int, probe Probe) *Core {
 	return &Core{
 		coalesce: coalesce, port: port, maxFlows: maxFlows, flows: make(map[FlowKey]*flow),
+		probe: probe, hosts: make(map[roam.ILV]*host), mostHosts: fewHosts,
 		table: NewTable(Policy{}, nil), incomplete: make(map[fragmented]*incomplete),
 	}
 }
@@ -115,7 +124,7 @@ func (c *Core) announceAll(now time.Time) {
 	keys := slices.SortedFunc(maps.Keys(c.flows), compareKeys)
 	for i, k := range keys {
 		f := c.flows[k]
-		f.tries = 0
+		f.tries, f.asks = 0, 0
 		c.agenda.Arm(&f.Schedule, announce, now, c.coalesce+time.Duration(i)*pace)
 	}
 }
@@ -139,10 +148,13 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		f.FlowSeen, f.announced, f.confirmed, f.sent, f.remotes = seen, nil, false, nil, nil
 		c.tellAnnounced(f)
 	default:
+		if seen.Sent.Before(f.Sent) {
+			seen.Sent = f.Sent
+		}
 		f.FlowSeen = seen
 	}
 	if !f.confirmed || !sameSet(f.announced, c.live(f)) {
-		f.tries = 0
+		f.tries, f.asks = 0, 0
 		c.announce(now, f)
 	}
 }
@@ -162,8 +174,8 @@ func (c *Core) HandleIdle(k FlowKey) {
 // live returns the site locators that stand for a flow's inside node now.
 func (c *Core) live(f *flow) []roam.L64 { return c.table.Inside[f.Internal].locators() }
 
-// announce sends the border's own update of a flow, and sets when to repeat it. With
-// locators that are no longer live the flow's packets do not leave any more.
+// announce has the border's own update of a flow sent once its inside node is known to be there.
+// With locators that are no longer live the flow's packets do not leave any more.
 func (c *Core) announce(now time.Time, f *flow) {
 	live := c.live(f)
 	kept := slices.DeleteFunc(slices.Clone(f.announced), func(l roam.L64) bool { return !slices.Contains(live, l) })
@@ -171,13 +183,26 @@ func (c *Core) announce(now time.Time, f *flow) {
 		f.announced, f.confirmed = kept, false
 		c.tellAnnounced(f)
 	}
-	if f.sealed || len(live) == 0 || f.tries > retries || f.confirmed && sameSet(f.announced, live) {
+	if f.waits = c.hasNews(f); f.waits {
+		c.look(f)
+	}
+}
+
+// hasNews reports whether the border has an update of its own for the outside node of a flow.
+func (c *Core) hasNews(f *flow) bool {
+	live := c.live(f)
+	return !f.sealed && len(live) > 0 && f.tries <= retries && (!f.confirmed || !sameSet(f.announced, live))
+}
+
+// update sends the border's own update of a flow, and sets when to repeat it.
+func (c *Core) update(now time.Time, f *flow) {
+	if !c.hasNews(f) {
 		return
 	}
 	f.confirmed = false
 	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.siteEntries(f.Internal, siteLifetime)}
 	c.remember(f, exchange{outside: update})
-	c.transmit(f, live[0], update)
+	c.transmit(f, c.live(f)[0], update)
 	c.agenda.Arm(&f.Schedule, announce, now, firstRetry<<f.tries)
 	f.tries++
 }

@@ -22,7 +22,10 @@ var (
 	inward   = ilnp.Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
 	outward  = ilnp.Nonce{Len: 4, Bytes: [12]byte{5, 6, 7, 8}}
 	key      = FlowKey{insideNID, outsideNID}
-	seenFlow = FlowSeen{FlowKey: key, Internal: internal, Link: 9, Remote: remote, Inward: inward, Outward: outward}
+	seenFlow = FlowSeen{FlowKey: key, Internal: internal, Link: 9, Remote: remote, Inward: inward, Outward: outward,
+		Sent: origin}
+	theProbe = Probe{ID: 77, Token: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
+	ownILV   = roam.ILV{L64: internal, NID: 1} // the border's own
 	bothUp   = []Site{{siteA, 1, true}, {siteB, 2, true}}
 )
 
@@ -44,10 +47,16 @@ type border struct {
 	announced []Announced
 	refused   []Refusal
 	installs  []Install
+
+	// Where the inside node is: quiet ones only answer, those that are gone do not.
+	quiet, gone bool
+	lastSent    time.Time // by the inside node
+	asked       int       // questions to it
 }
 
 func newBorder(t *testing.T) *border {
-	b := &border{Core: New(coalesce, port, maxFlows), T: t, now: origin}
+	b := &border{Core: New(coalesce, port, maxFlows, theProbe), T: t, now: origin}
+	b.HandleOwn(map[roam.LinkID]roam.ILV{9: ownILV})
 	b.HandlePolicy(b.now, testPolicy(20, 80))
 	b.HandleSites(b.now, bothUp)
 	b.drain()
@@ -58,7 +67,14 @@ func (b *border) drain() {
 	for o, ok := b.Poll(); ok; o, ok = b.Poll() {
 		switch o := o.(type) {
 		case Transmit:
-			b.sent = append(b.sent, o)
+			if !b.answersQuestion(o) {
+				b.sent = append(b.sent, o)
+			}
+		case Look:
+			if !b.quiet && !b.gone {
+				b.lastSent = b.now
+			}
+			b.HandleSeen(b.now, o.FlowKey, b.lastSent)
 		case Announced:
 			b.announced = append(b.announced, o)
 		case Refused:
@@ -67,6 +83,28 @@ func (b *border) drain() {
 			b.installs = append(b.installs, o)
 		}
 	}
+}
+
+// answersQuestion has the inside node answer the border's question to it. false: this is none.
+func (b *border) answersQuestion(t Transmit) bool {
+	b.Helper()
+	m, err := ilnp.ParseControl(t.Packet, port)
+	if err != nil || m.Type != ilnp.TypeEchoRequest || m.Src != ownILV {
+		return false
+	}
+	b.asked++
+	e, err := ilnp.ParseEcho(m.Payload)
+	if err != nil || t.Link != 9 || m.Nonce.Present() {
+		b.Fatalf("a question on link %d is %+v, %v", t.Link, m, err)
+	}
+	answer, err := ilnp.BuildEcho(m.Dst, m.Src, ilnp.Nonce{}, false, e.ID, e.Seq, e.Data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if !b.gone {
+		b.HandlePacket(b.now, Packet{Bytes: answer, Link: 9, Inside: true})
+	}
+	return true
 }
 
 // until lets time pass.
@@ -157,6 +195,7 @@ func TestAnnounces(t *testing.T) {
 func TestGivesUp(t *testing.T) {
 	b := newBorder(t)
 	b.HandleFlow(b.now, seenFlow, nil)
+	b.drain()
 	b.until(b.now.Add(time.Hour))
 	if len(b.sent) != retries+1 || len(b.announced) != 0 {
 		t.Errorf("%d updates, announced %+v", len(b.sent), b.announced)
@@ -362,6 +401,40 @@ func TestManyFlows(t *testing.T) {
 	b.HandleSites(b.now, bothUp[:1])
 	if b.until(b.now.Add(coalesce + 50*time.Millisecond)); len(b.sent) < 400 || len(b.sent) > 600 {
 		t.Errorf("%d updates in 50 ms, want 500", len(b.sent))
+	}
+}
+
+// An error of the inside node leaves by the site locator to which the packet came that it quotes, by the
+// preferred one where that is not known or not up.
+func TestErrorOut(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB})
+	for _, c := range []struct{ came, want roam.L64 }{{siteB, siteB}, {siteA, siteA}, {0, siteA}, {remote, siteA}} {
+		quoted, err := ilnp.BuildEcho(theirs, mine, ilnp.Nonce{}, true, 1, 1, make([]byte, 20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := ilnp.BuildError(mine, theirs, outward, ilnp.ErrorMessage{Type: ilnp.TypePacketTooBig, Quoted: quoted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.sent = nil
+		b.HandlePacket(b.now, Packet{Bytes: e, Inside: true, Came: c.came})
+		if b.drain(); len(b.sent) != 1 {
+			t.Fatalf("%+v, refused %v", b.sent, b.refused)
+		}
+		m, err := ilnp.ParsePacket(b.sent[0].Packet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, err := ilnp.ParseError(m.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ilnp.ParseQuoted(was.Quoted)
+		if err != nil || m.Src.L64 != c.want || q.Dst.L64 != c.want {
+			t.Errorf("came to %v: from %v, quotes %v, want %v; %v", c.came, m.Src, q.Dst, c.want, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package sbr
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"roam"
 	"roam/wire/ilnp"
@@ -110,7 +111,7 @@ func (c *Core) HandleOwnError(p Packet) {
 		c.refuse(p, Malformed)
 		return
 	}
-	from, rule, ok := c.cameTo(q)
+	from, rule, ok := c.cameTo(p, q)
 	if !ok {
 		c.refuse(p, NoLink)
 		return
@@ -123,15 +124,19 @@ func (c *Core) HandleOwnError(p Packet) {
 	c.out = append(c.out, Transmit{p.Link, b})
 }
 
-// cameTo returns the site locator to which a packet that was rewritten on its way in most
-// likely came, the most preferred one that is up, and the checksum rule of its flow.
-func (c *Core) cameTo(q ilnp.Packet) (from roam.L64, rule Rule, ok bool) {
+// cameTo returns the site locator to which a packet that was rewritten on its way in most likely
+// came, and the checksum rule of its flow: the locator to which the flow's latest packet came, or
+// the most preferred one that is up.
+func (c *Core) cameTo(p Packet, q ilnp.Packet) (from roam.L64, rule Rule, ok bool) {
 	live := c.table.Inside[q.Dst.L64].locators()
 	if len(live) == 0 {
 		return 0, RuleIPv6, false
 	}
 	if f := c.flows[FlowKey{q.Dst.NID, q.Src.NID}]; f != nil {
 		rule = f.Rule
+	}
+	if slices.Contains(live, p.Came) {
+		return p.Came, rule, true
 	}
 	return live[0], rule, true
 }
@@ -172,10 +177,10 @@ func (c *Core) errorIn(p Packet, q ilnp.Packet) {
 	c.out = append(c.out, Transmit{link, b})
 }
 
-// errorOut sends an error of an inside node about a packet that came in, from the locator
-// that is most preferred of those that the outside node knows.
+// errorOut sends an error of an inside node about a packet that came in, from the locator to which
+// that came.
 func (c *Core) errorOut(p Packet, q ilnp.Packet) {
-	from, rule, ok := c.cameTo(q)
+	from, rule, ok := c.cameTo(p, q)
 	if !ok {
 		c.refuse(p, NoLink)
 		return

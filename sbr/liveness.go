@@ -22,6 +22,15 @@ const (
 // has it answered from the locator that it came to.
 const probeLen = 16
 
+// The times by which flows are chosen for probes.
+const (
+	active = 2 * time.Second // since the latest packet from inside
+	// lately is the same as far as the core knows it: when it looked last, and from sweeps over
+	// all flows.
+	lately         = 20 * time.Second
+	mostCandidates = 16 // of a round
+)
+
 // Probe names the border's own probes, so that no answer to an inside host, or to an earlier
 // border, counts as theirs.
 type Probe struct {
@@ -29,23 +38,27 @@ type Probe struct {
 	Token [8]byte
 }
 
-// liveness judges each provider by echo requests in the name of an inside node with a session: in
-// each round its outside node is asked from every site locator whose link is up. A provider by
-// which it answers nothing, while it answers by another one, is silent. Where it answers by none,
-// the node may be gone, and nothing is judged.
+// data is that of a probe.
+func (p Probe) data() []byte { return append(p.Token[:], make([]byte, probeLen-len(p.Token))...) }
+
+// liveness judges each provider by echo requests in the name of an inside node with a session, while
+// that node sends packets: in each round its outside node is asked from every site locator whose
+// link is up. A provider by which it answers nothing, while it answers by another one, is silent.
+// Where it answers by none, the node may be gone, and nothing is judged.
 type liveness struct {
-	probe         Probe
-	due           time.Time // zero: nobody can be asked
+	due           time.Time // zero: nobody is asked
 	seq           uint16
 	flow          FlowKey           // asked last
+	candidate     *flow             // to be asked once its inside node is known to be there
+	candidates    int               // that this round has had
 	asked         map[roam.L64]bool // in this round; true: answered
 	missed, heard map[roam.L64]int  // rounds in a row
 	silent        map[roam.L64]bool
 }
 
 // Watch has the core judge providers from now on.
-func (c *Core) Watch(now time.Time, p Probe) {
-	c.watch = liveness{probe: p, due: now, asked: make(map[roam.L64]bool), missed: make(map[roam.L64]int),
+func (c *Core) Watch(now time.Time) {
+	c.watch = liveness{due: now, asked: make(map[roam.L64]bool), missed: make(map[roam.L64]int),
 		heard: make(map[roam.L64]int), silent: make(map[roam.L64]bool)}
 }
 
@@ -64,7 +77,7 @@ func (c *Core) check(now time.Time) {
 		c.out = append(c.out, Install{})
 		c.announceAll(now)
 	}
-	if c.ask(other); again {
+	if c.begin(now, other); again {
 		v.due = now.Add(checkAgain)
 	} else {
 		v.due = now.Add(checkEvery)
@@ -99,28 +112,52 @@ func (v *liveness) judge() (changed, other, again bool) {
 	return changed, other, again
 }
 
-// ask begins a round: a probe from each site locator of a flow. Every second round goes in UDP, as
-// a provider may drop destination options or ICMPv6.
-func (c *Core) ask(other bool) {
+// begin begins a round: with the flow of the last one, or another one.
+func (c *Core) begin(now time.Time, other bool) {
 	v := &c.watch
 	clear(v.asked)
 	v.seq++
-	f := c.flows[v.flow]
-	if f == nil || other {
-		if f = c.flowAfter(v.flow); f == nil {
-			return
-		}
+	v.candidates = 0
+	v.candidate = c.flows[v.flow]
+	if v.candidate == nil || other {
+		v.candidate = c.flowAfter(now, v.flow)
 	}
+	if v.candidate != nil {
+		c.look(v.candidate)
+	}
+}
+
+// considerProbes has the round go on with its flow if its inside node sends, and is there, and
+// tries another flow if it does not send. A node with a link to another site, too, may be there
+// and send by that one.
+func (c *Core) considerProbes(now time.Time, f *flow) {
+	v := &c.watch
 	v.flow = f.FlowKey
-	up := c.upFor(f)
-	if len(up) < 2 {
-		return
+	switch {
+	case len(c.upFor(f)) < 2:
+		v.candidate = nil
+	case now.Sub(f.Sent) > active:
+		if v.candidates++; v.candidates >= mostCandidates {
+			v.candidate = nil
+		} else if v.candidate = c.flowAfter(now, f.FlowKey); v.candidate != nil {
+			c.look(v.candidate)
+		}
+	case c.isPresent(now, f):
+		v.candidate = nil
+		c.ask(f)
+	default:
+		c.askInside(now, f)
 	}
-	data := append(slices.Clone(v.probe.Token[:]), make([]byte, probeLen-len(v.probe.Token))...)
+}
+
+// ask sends a probe from each site locator of a flow. Every second round goes in UDP, as a
+// provider may drop destination options or ICMPv6.
+func (c *Core) ask(f *flow) {
+	v := &c.watch
 	dst := roam.ILV{L64: f.Remote, NID: f.Outside}
-	for _, l := range up {
+	for _, l := range c.upFor(f) {
 		link, _ := c.table.Link(l)
-		b, err := ilnp.BuildEcho(roam.ILV{L64: l, NID: f.Inside}, dst, f.Outward, true, v.probe.ID, v.seq, data)
+		b, err := ilnp.BuildEcho(roam.ILV{L64: l, NID: f.Inside}, dst, f.Outward, true, c.probe.ID, v.seq, c.probe.data())
 		if err == nil && c.port != 0 && v.seq%2 != 0 {
 			b, err = ilnp.Encapsulate(b, c.port)
 		}
@@ -142,10 +179,14 @@ func (c *Core) upFor(f *flow) (list []roam.L64) {
 	return list
 }
 
-// flowAfter returns the next flow in order, the first one after the last; nil: there is none.
-func (c *Core) flowAfter(k FlowKey) *flow {
+// flowAfter returns the next flow in order whose inside node has sent lately, the first one after
+// the last; nil: there is none.
+func (c *Core) flowAfter(now time.Time, k FlowKey) *flow {
 	var next, first *flow
 	for key, f := range c.flows {
+		if now.Sub(f.Sent) > lately {
+			continue
+		}
 		if compareKeys(key, k) > 0 && (next == nil || compareKeys(key, next.FlowKey) < 0) {
 			next = f
 		}
@@ -165,7 +206,7 @@ func (c *Core) answered(p Packet, m ilnp.Packet) {
 	switch {
 	case err != nil:
 		c.refuse(p, Malformed)
-	case e.ID != v.probe.ID || !bytes.HasPrefix(e.Data, v.probe.Token[:]):
+	case e.ID != c.probe.ID || !bytes.HasPrefix(e.Data, c.probe.Token[:]):
 		c.pass(p, m, f)
 	case f == nil || f.Inward != m.Nonce:
 		c.refuse(p, WrongNonce)

@@ -10,8 +10,6 @@ import (
 	"roam/wire/ilnp"
 )
 
-var theProbe = Probe{ID: 77, Token: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
-
 // watched is a border whose probes an outside node answers by some providers.
 type watched struct {
 	*border
@@ -24,7 +22,7 @@ func newWatched(t *testing.T) *watched {
 	w.HandleFlow(w.now, seenFlow, []roam.L64{siteA, siteB})
 	w.drain()
 	w.sent = nil
-	w.Watch(w.now, theProbe)
+	w.Watch(w.now)
 	return w
 }
 

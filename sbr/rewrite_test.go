@@ -128,7 +128,7 @@ func FuzzRewrite(f *testing.F) {
 			t.Errorf("%d bytes become %d", len(b), len(r))
 		}
 		_, _ = RewriteError(b, at, siteA, RuleIPv6)
-		c := New(coalesce, port, maxFlows)
+		c := New(coalesce, port, maxFlows, theProbe)
 		c.HandlePolicy(origin, testPolicy(50, 50))
 		c.HandlePacket(origin, Packet{Bytes: b, Inside: out})
 	})

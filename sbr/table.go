@@ -1,9 +1,11 @@
 package sbr
 
 import (
+	"maps"
 	"slices"
 
 	"roam"
+	"roam/wire/ilnp"
 )
 
 // Site is a locator of the site as a provider assigned it, and the link that it leaves by.
@@ -75,6 +77,19 @@ func (g Group) locators() []roam.L64 {
 	list := make([]roam.L64, len(g.Members))
 	for i, m := range g.Members {
 		list[i] = m.L64
+	}
+	return list
+}
+
+// Entries lists the locators of the site that each internal one is rewritten to, as the border tells
+// its hosts, in order.
+func (t Table) Entries() (list []ilnp.SiteEntry) {
+	for _, l := range slices.Sorted(maps.Keys(t.Inside)) {
+		for _, m := range t.Inside[l].Members {
+			if len(list) < ilnp.MaxSiteEntries {
+				list = append(list, ilnp.SiteEntry{Internal: l, Site: m.L64})
+			}
+		}
 	}
 	return list
 }

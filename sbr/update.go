@@ -20,7 +20,9 @@ func (c *Core) HandlePacket(now time.Time, p Packet) {
 	switch {
 	case err != nil || m.Proto != ip6.ICMPv6 || m.Fragmented:
 		c.refuse(p, Malformed)
-	case m.Type == ilnp.TypeEchoReply && !p.Inside:
+	case m.Type == ilnp.TypeEchoReply && p.Inside:
+		c.insideAnswered(now, p, m)
+	case m.Type == ilnp.TypeEchoReply:
 		c.answered(p, m)
 	case m.Type != ilnp.TypeLocatorUpdate:
 		if p.fragmented { // an error fits into the least MTU (RFC 4443 §2.4)
@@ -33,7 +35,7 @@ func (c *Core) HandlePacket(now time.Time, p Packet) {
 		if err != nil || !m.Nonce.Present() {
 			c.refuse(p, Malformed)
 		} else if p.Inside {
-			c.updateOut(p, m, u)
+			c.updateOut(now, p, m, u)
 		} else {
 			c.updateIn(now, p, m, u)
 		}
@@ -44,7 +46,7 @@ func (c *Core) refuse(p Packet, why Refusal) { c.out = append(c.out, Refused{p, 
 
 // updateOut passes an update or acknowledgement on from inside. An update's internal
 // locators become those of the site; an acknowledgement lists the correspondent's own.
-func (c *Core) updateOut(p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
+func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
 	group, internal := c.table.Inside[m.Src.L64]
 	f := c.flows[FlowKey{m.Src.NID, m.Dst.NID}]
 	live := group.locators()
@@ -58,6 +60,9 @@ func (c *Core) updateOut(p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
 	case len(live) == 0:
 		c.refuse(p, NoLink)
 		return
+	}
+	if f != nil {
+		f.Sent = now
 	}
 	switch {
 	case m.Seal != nil:

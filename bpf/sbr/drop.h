@@ -32,6 +32,7 @@ enum counter {
 	DROP_NO_LINK,      /* no link of the group is up */
 	DROP_SPOOFED,      /* an internal source came in from outside */
 	DROP_INTERNAL,     /* an internal destination came in from outside */
+	DROP_FRAGMENT,     /* later fragments of ICMPv6 messages with a nonce that came before the first one */
 	DROP_LEAK,         /* an internal locator was about to leave */
 	DROP_KERNEL_HELPER, /* the kernel refused to change the packet */
 	COUNTERS,

@@ -8,6 +8,9 @@
 
 #include "rule.h"
 
+/* Of the times in a flow: 67 ms. */
+#define SEEN_SHIFT 26
+
 /* Gives the daemon a flow. */
 static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_key *key)
 {
@@ -20,7 +23,7 @@ static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_k
 	h->kind = HAND_FLOW;
 	h->ifindex = skb->ifindex;
 	h->len = 0;
-	h->mtu = 0;
+	h->detail = 0;
 	h->flow = *key;
 	bpf_ringbuf_submit(h, 0);
 }
@@ -40,17 +43,18 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 	was = bpf_map_lookup_elem(&pending_flows, &key);
 	if (was)
 		now = *was;
-	now.seen = x->now >> 30;
 	if (x->rule)
 		now.rule = x->rule;
 	if (x->inward) {
 		if (now.outward.len && now.remote.v != x->ip.src.l64.v)
 			return 0;
+		now.came = x->now >> SEEN_SHIFT;
 		now.inward = x->c.nonce;
 		now.remote = x->ip.src.l64;
 	} else {
 		if (now.remote.v != x->ip.dst.l64.v)
 			now.inward.len = 0;
+		now.sent = x->now >> SEEN_SHIFT;
 		now.outward = x->c.nonce;
 		now.internal = x->ip.src.l64;
 		now.remote = x->ip.dst.l64;
@@ -74,6 +78,15 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 	return 0;
 }
 
+/* Notes when a packet of a flow passed. */
+static __always_inline void note_passed(struct flow *f, __u64 now, int inward)
+{
+	__u32 *at = inward ? &f->came : &f->sent;
+
+	if (*at != (__u32)(now >> SEEN_SHIFT))
+		*at = now >> SEEN_SHIFT;
+}
+
 /* Finds the flow of a packet, and notes its nonce where that is new. Null: it is of no flow
  * that is confirmed.
  */
@@ -84,8 +97,8 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 	const struct nonce *known;
 
 	x->now = bpf_ktime_get_coarse_ns();
-	if (f && f->seen != (__u32)(x->now >> 30))
-		f->seen = x->now >> 30;
+	if (f)
+		note_passed(f, x->now, x->inward);
 	x->rule = f ? f->rule : RULE_UNKNOWN;
 	if (!x->c.nonce.len)
 		return f;

@@ -98,7 +98,7 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 }
 
 /* Finds the flow of a packet between two nodes; nonzero: it is not known. */
-static __always_inline int find_flow(struct plain *p, union half inside, union half outside)
+static __always_inline int find_flow(struct plain *p, union half inside, union half outside, int inward)
 {
 	struct flow_key key = {.inside = inside, .outside = outside};
 	struct flow *f = bpf_map_lookup_elem(&flows, &key);
@@ -106,8 +106,7 @@ static __always_inline int find_flow(struct plain *p, union half inside, union h
 	if (!f)
 		return -1;
 	p->now = bpf_ktime_get_coarse_ns();
-	if (f->seen != (__u32)(p->now >> 30))
-		f->seen = p->now >> 30;
+	note_passed(f, p->now, inward);
 	p->f = f;
 	return 0;
 }
@@ -150,7 +149,7 @@ static __always_inline int find_leaving(struct plain *p, struct leaving *l)
 	if (!b || b->locator_bits >> bit_of(p->ip->dst.l64) & 1)
 		return -1;
 	l->g = hinted_group(b, p->ip->src.l64);
-	if (!l->g || !l->g->n || find_flow(p, p->ip->src.nid, p->ip->dst.nid) || p->now > b->macs_until)
+	if (!l->g || !l->g->n || find_flow(p, p->ip->src.nid, p->ip->dst.nid, 0) || p->now > b->macs_until)
 		return -1;
 	if (!is_spread(l->g, p->f)) {
 		l->member = l->g->n > 1 ? known_member(l->g, p->f->announced) : 0;
@@ -192,10 +191,12 @@ static __always_inline struct share *find_entering(struct plain *p)
 	if (!b || !b->direct || b->locator_bits >> bit_of(p->ip->src.l64) & 1 || b->own_bits >> bit_of(p->ip->dst.nid) & 1)
 		return 0;
 	site = hinted_site(b, p->ip->dst.l64);
-	if (site < 0 || find_flow(p, p->ip->dst.nid, p->ip->src.nid) || p->now > b->macs_until ||
+	if (site < 0 || find_flow(p, p->ip->dst.nid, p->ip->src.nid, 1) || p->now > b->macs_until ||
 	    p->now - p->f->direct_at >= HOP_CHECK || !p->f->direct_dev || p->largest > p->f->direct_mtu)
 		return 0;
 	index = site;
+	if (p->f->came_to != index + 1)
+		p->f->came_to = index + 1;
 	return bpf_map_lookup_elem(&shares, &index);
 }
 

@@ -4,6 +4,7 @@
  * packets from outside get the internal locator of their destination, and the stack of this
  * host forwards them. What needs a decision once a flow goes to the daemon.
  */
+#include "control.h"
 #include "plain.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -82,14 +83,16 @@ static __always_inline int fall_back(const struct border *b, int *verdict)
 static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing *x, const struct locator *g)
 {
 	const struct border *b = this_border();
+	enum control control;
 	struct flow *f;
 	int site, verdict;
 
 	if (!b || !g->n)
 		return drop(DROP_NO_LINK);
 	f = flow_of(skb, x);
-	if (is_control(skb, x))
-		return hand_over(skb, x, HAND_INSIDE, 0);
+	control = control_of(skb, x);
+	if (control)
+		return take_control(skb, x, control, HAND_INSIDE, f ? f->came_to : 0);
 	if (!f) {
 		if (!x->c.nonce.len && fall_back(b, &verdict))
 			return verdict;
@@ -105,6 +108,31 @@ static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing 
 	return send_from(skb, x, b, g->site[choose(skb, g, x, f, b) & (MAX_GROUP - 1)], TX_FLOW);
 }
 
+/* Is this an address of the border itself? It may have a locator of the policy. */
+static __always_inline int is_own(const struct addr *a)
+{
+	const struct border *b = this_border();
+	struct addr key = *a;
+
+	if (!b || !(b->own_bits >> bit_of(a->nid) & 1))
+		return 0;
+	return bpf_map_lookup_elem(&own_addresses, &key) != 0;
+}
+
+/* Passes a packet from inside to the border itself: the answer to an echo request of the daemon is
+ * for that.
+ */
+__noinline int pass_own(struct __sk_buff *skb, struct crossing *x)
+{
+	const struct border *b = this_border();
+
+	if (!x || !b)
+		return PASS_ON;
+	if (x->ip.next == IPPROTO_ICMPV6 && !read_headers(skb, x) && has_probe_id(skb, x, b))
+		return hand_over(skb, x, HAND_INSIDE, 0);
+	return PASS_ON;
+}
+
 static __always_inline int full_outward(struct __sk_buff *skb)
 {
 	const struct border *b = this_border();
@@ -118,6 +146,8 @@ static __always_inline int full_outward(struct __sk_buff *skb)
 		from = locator_of(x.ip.src.l64);
 	if (!from || from->kind != LOCATOR_INTERNAL)
 		return PASS_ON;
+	if (is_own(&x.ip.dst))
+		return pass_own(skb, &x);
 	to = locator_of(x.ip.dst.l64);
 	if (to && to->kind == LOCATOR_INTERNAL)
 		return PASS_ON;
@@ -161,23 +191,13 @@ int sbr_inside_xdp(struct xdp_md *ctx)
 	return XDP_REDIRECT;
 }
 
-/* Is this an address of the border itself, in a prefix of a provider? */
-static __always_inline int is_own(const struct addr *a)
-{
-	const struct border *b = this_border();
-	struct addr key = *a;
-
-	if (!b || !(b->own_bits >> bit_of(a->nid) & 1))
-		return 0;
-	return bpf_map_lookup_elem(&own_addresses, &key) != 0;
-}
-
 /* Passes a packet from outside, whose destination is the site locator of that index. */
 static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *x, __u32 index)
 {
 	struct share *live = bpf_map_lookup_elem(&shares, &index);
 	struct site *s = bpf_map_lookup_elem(&sites, &index);
 	const struct border *b = this_border();
+	enum control control;
 	union half to;
 	struct flow *f;
 	int verdict;
@@ -187,8 +207,11 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	if (is_own(&x->ip.dst))
 		return PASS_ON;
 	f = flow_of(skb, x);
-	if (is_control(skb, x) || is_own_answer(skb, x, b))
-		return hand_over(skb, x, HAND_OUTSIDE, 0);
+	control = is_own_answer(skb, x, b) ? CONTROL : control_of(skb, x);
+	if (control)
+		return take_control(skb, x, control, HAND_OUTSIDE, 0);
+	if (f && f->came_to != index + 1)
+		f->came_to = index + 1;
 	if (!f && !x->c.nonce.len && fall_back(b, &verdict))
 		return verdict;
 	to = f ? f->internal : s->behind;

@@ -128,7 +128,7 @@ static __always_inline int send_to_hop(const struct site *s)
 }
 
 /* Gives the daemon a packet; it is not forwarded here. */
-__noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum handover_kind kind, __u32 mtu)
+__noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum handover_kind kind, __u32 detail)
 {
 	struct handover *h;
 	__u32 l3;
@@ -143,7 +143,7 @@ __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum h
 		return drop(DROP_RING_FULL);
 	h->kind = kind;
 	h->ifindex = skb->ifindex;
-	h->mtu = mtu;
+	h->detail = detail;
 	h->flow = x->key;
 	h->len = load_packet(skb, l3, h->data, HANDOVER_DATA);
 	if (!h->len) {
@@ -216,61 +216,19 @@ static __always_inline int send_from(struct __sk_buff *skb, const struct crossin
 	return send_to_hop(s);
 }
 
-/* May this answer one of the border's own echo requests? The daemon passes it on if it does not. */
-static __always_inline int is_own_answer(struct __sk_buff *skb, const struct crossing *x, const struct border *b)
+/* Has this echo reply the identifier of the border's own echo requests? */
+static __always_inline int has_probe_id(struct __sk_buff *skb, const struct crossing *x, const struct border *b)
 {
 	__be16 id;
 
-	return x->c.proto == IPPROTO_ICMPV6 && x->c.type == ICMP6_ECHO_REPLY && x->c.nonce.len &&
-	       x->c.fragment == WHOLE && b->probe_id && !bpf_skb_load_bytes(skb, x->c.at + 4, &id, sizeof(id)) &&
-	       id == b->probe_id;
+	return x->c.proto == IPPROTO_ICMPV6 && x->c.type == ICMP6_ECHO_REPLY && x->c.fragment == WHOLE && b->probe_id &&
+	       !bpf_skb_load_bytes(skb, x->c.at + 4, &id, sizeof(id)) && id == b->probe_id;
 }
 
-/* Names the message that a packet is a fragment of; nonzero: its headers cannot be read. */
-static __always_inline int name_message(struct __sk_buff *skb, const struct crossing *x, struct message *m)
+/* May this answer one of the border's own probes? The daemon passes it on if it does not. */
+static __always_inline int is_own_answer(struct __sk_buff *skb, const struct crossing *x, const struct border *b)
 {
-	__u32 at = x->l3 + IP6_LEN;
-	__u8 next = x->ip.next, h[8];
-
-	m->src = x->ip.src;
-	m->dst = x->ip.dst;
-	for (int i = 0; i < MAX_HEADERS; i++) {
-		if (bpf_skb_load_bytes(skb, at, h, sizeof(h)))
-			return -1;
-		if (next == NEXT_FRAGMENT) {
-			__builtin_memcpy(&m->id, h + 4, sizeof(m->id));
-			return 0;
-		}
-		next = h[0];
-		at += 8 + 8 * (__u32)h[1];
-	}
-	return -1;
-}
-
-/* Does the first fragment of a message, or its only one, have a control message? Then the later
- * ones, in which no header says so, are for the daemon, too.
- */
-__noinline int is_control_fragment(struct __sk_buff *skb, const struct crossing *x)
-{
-	struct message m = {};
-	__u8 yes = 1;
-
-	if (!x || name_message(skb, x, &m))
-		return 0;
-	if (x->c.fragment == LATER_FRAGMENT)
-		return bpf_map_lookup_elem(&split_control, &m) != 0;
-	if (x->c.proto != IPPROTO_ICMPV6 || (x->c.type != ICMP6_LOCATOR_UPDATE && x->c.type > ICMP6_ERROR_LAST))
-		return 0;
-	bpf_map_update_elem(&split_control, &m, &yes, BPF_ANY); /* else it will not come together */
-	return 1;
-}
-
-/* Is this for the daemon: a Locator Update, an error about another packet, or a fragment of one? */
-static __always_inline int is_control(struct __sk_buff *skb, const struct crossing *x)
-{
-	if (x->c.fragment != WHOLE)
-		return is_control_fragment(skb, x);
-	return x->c.proto == IPPROTO_ICMPV6 && (x->c.type == ICMP6_LOCATOR_UPDATE || x->c.type <= ICMP6_ERROR_LAST);
+	return x->c.nonce.len && has_probe_id(skb, x, b);
 }
 
 #endif

@@ -84,18 +84,20 @@ enum checksum_rule {
 	RULE_RFC6741, /* the NIDs alone: rewriting changes nothing */
 };
 
-/* What two nodes have shown of their session. The first 48 bytes are all that a packet without
+/* What two nodes have shown of their session. The first 56 bytes are all that a packet without
  * nonce needs, and lie in one cache line.
  */
 struct flow {
 	union half internal; /* locator of the inside node */
-	__u32 seen;          /* when a packet passed last, in seconds of 2^30 ns */
+	__u32 came;          /* when a packet from outside passed last, in units of 2^26 ns */
+	__u32 sent;          /* the same from inside */
 	__u32 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
 	enum checksum_rule rule;
+	__u64 direct_at;     /* when the kernel was asked for direct_dev, in ns */
 	__u32 direct_dev;    /* of packets to the inside node; 0: the stack knows */
-	__u64 direct_at;     /* when the kernel was asked for it, in ns */
 	__u32 direct_mtu;
 	__u8 direct_macs[12]; /* of the next hop, then of the link */
+	__u32 came_to;       /* 1 more than the index of the site locator to which the latest packet from outside came */
 	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
 	struct nonce inward; /* of packets from outside; len 0: none yet */
 	struct nonce outward;
@@ -157,7 +159,7 @@ struct handover {
 	enum handover_kind kind;
 	__u32 ifindex;
 	__u32 len; /* of data */
-	__u32 mtu; /* of HAND_TOO_BIG */
+	__u32 detail; /* the MTU, of HAND_TOO_BIG; flow.came_to, of HAND_INSIDE */
 	struct flow_key flow;
 	__u8 data[HANDOVER_DATA];
 };

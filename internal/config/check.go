@@ -45,6 +45,7 @@ func (c *checker) config(r *raw) Config {
 			IgnorePolicy: r.Uplinks.IgnorePolicy,
 			Preference:   c.preferences("uplinks.preference", r.Uplinks.Preference),
 			Outside:      c.outside("uplinks.outside", r.Uplinks.Outside),
+			Border:       c.names("uplinks.border", r.Uplinks.Border),
 		},
 		DNS: DNS{
 			Enabled:          r.DNS.Enabled,

@@ -135,16 +135,10 @@ type Uplinks struct {
 	Preference map[string]uint16
 	// Outside names the locators that a site border makes of an internal one.
 	Outside map[roam.L64][]roam.L64
+	// Border are names of site borders, whose keys the hosts file has.
+	Border []string
 	// IgnorePolicy uses links although IPsec or policy routing would take packets elsewhere.
 	IgnorePolicy bool
-}
-
-// SeenOutside returns the locators by which the outside knows one of the host.
-func (u Uplinks) SeenOutside(own roam.L64) []roam.L64 {
-	if list := u.Outside[own]; len(list) > 0 {
-		return list
-	}
-	return []roam.L64{own}
 }
 
 // Allows reports whether a link of that name may be an uplink.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"roam"
+	"roam/naming"
 )
 
 // mostOutside is how many locators a border makes of one: those of a proof.
@@ -62,4 +63,17 @@ func outsideText(table map[roam.L64][]roam.L64) string {
 		return "{}"
 	}
 	return "{ " + strings.Join(out, ", ") + " }"
+}
+
+// names checks names of the hosts file.
+func (c *checker) names(key string, list []string) (out []string) {
+	for _, text := range list {
+		name, err := naming.CleanName(text)
+		if err != nil {
+			c.refuse(key, strconv.Quote(text))
+			continue
+		}
+		out = append(out, name)
+	}
+	return out
 }

@@ -79,6 +79,7 @@ type raw struct {
 
 		Preference map[string]int      `toml:"preference"`
 		Outside    map[string][]string `toml:"outside"`
+		Border     []string            `toml:"border"`
 
 		IgnorePolicy bool `toml:"ignore_policy"`
 	} `toml:"uplinks"`

@@ -1,7 +1,12 @@
 package acceptance
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,11 +25,7 @@ func TestBorderKeyed(t *testing.T) {
 	s := newSite(t, site.Policy(0, "vlb", 50, 50), outside)
 	roamAt := func(n *node.Node, args ...string) string {
 		t.Helper()
-		out, err := n.Cmd(t.Context(), args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-		return strings.TrimSpace(string(out))
+		return roamOn(t, n, args...)
 	}
 	seen := filepath.Join(t.TempDir(), "seen.pcap")
 	capture, err := s.Provider[0].Capture(t.Context(), "site", seen, 400,
@@ -59,4 +60,68 @@ func TestBorderKeyed(t *testing.T) {
 		t.Error(err)
 	}
 	noInternal(t, seen)
+}
+
+// roamOn runs a command of roam on a node, and returns what it says.
+func roamOn(t *testing.T, n *node.Node, args ...string) string {
+	t.Helper()
+	out, err := n.Cmd(t.Context(), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestBorderTellsHosts has a border with a key tell its hosts the locators of the site, without a
+// word about them in the hosts' configuration. The inside host exports these, lists them in its
+// updates with a MAC, and lists the one that is left once a provider's link is lost: a peer with
+// keys learns that from the host alone.
+func TestBorderTellsHosts(t *testing.T) {
+	s := newSite(t, site.Policy(0, "vlb", 50, 50), "[uplinks]\nborder = [\"edge\"]\n")
+	var edge struct{ Public string }
+	if err := json.Unmarshal([]byte(roamOn(t, s.Border, "key", "new", "--json")), &edge); err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := os.ReadFile(s.Inside.Hosts())
+	hosts = fmt.Appendf(hosts, "nid=1:2:3:4 key=%s edge\n", edge.Public)
+	if err = errors.Join(err, os.WriteFile(s.Inside.Hosts(), hosts, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	roamOn(t, s.Inside, "config", "reload")
+	testutil.Eventually(t, patience, func() bool {
+		return strings.Contains(roamOn(t, s.Inside, "export"), ":2001+db8+a+0,2001+db8+b+0:")
+	}, "the inside host exports the locators of the site")
+	for name, pair := range map[string][2]*node.Node{"inside": {s.Inside, s.Outside}, "outside": {s.Outside, s.Inside}} {
+		roamOn(t, pair[0], "key", "new")
+		roamOn(t, pair[1], "add", roamOn(t, pair[0], "export"), "--as", name, "--replace")
+	}
+	ping(t, s, "-c", "5", "-i", "0.2", "-W", "5")
+	announced(t, s)
+	known := func() (list []string) {
+		t.Helper()
+		sessions, err := s.Outside.Sessions(t.Context())
+		if err != nil || len(sessions) != 1 || sessions[0].Proof != "keyed" {
+			return nil
+		}
+		for _, l := range sessions[0].Locators {
+			if l.State == "active" || l.State == "valid" {
+				list = append(list, l.L64.Prefix().String())
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	wantKnown := func(want ...string) {
+		t.Helper()
+		knows := func() bool { return slices.Equal(known(), want) }
+		testutil.Eventually(t, patience, knows, fmt.Sprintf("the peer knows %v", want))
+	}
+	wantKnown("2001:db8:a::/64", "2001:db8:b::/64")
+	if err := s.Router.SetDown("wan0"); err != nil {
+		t.Fatal(err)
+	}
+	wantKnown("2001:db8:b::/64")
+	if sent, lost := between(t, s, 200, 2*time.Second, func() {}); lost > 0 {
+		t.Errorf("%d of %d datagrams lost by the provider that is left", lost, sent)
+	}
 }

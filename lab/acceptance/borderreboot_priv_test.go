@@ -2,9 +2,11 @@ package acceptance
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"roam/internal/testutil"
 	"roam/lab/site"
 )
 
@@ -35,5 +37,35 @@ func TestBorderRebooted(t *testing.T) {
 	}
 	if sent, lost := between(t, s, 500, 2*time.Second, func() {}); lost > 0 {
 		t.Errorf("%d of %d datagrams lost afterwards", lost, sent)
+	}
+}
+
+// TestBorderAsksForNonces has a session go on that nothing disturbs. The inside host has one path, so
+// nothing of its own has a nonce, and it waits for no sign of life. Since the border asks for
+// nonces every 10 s, one packet each way has one, and a border that takes over knows the flow.
+func TestBorderAsksForNonces(t *testing.T) {
+	s := newSite(t, site.Policy(0, "vlb", 50, 50), "[uplinks]\nrelaxed = [\"net*\"]\n")
+	ping(t, s, "-c", "5", "-i", "0.1")
+	announced(t, s)
+	// A destination option, and an echo request behind a nonce of 4 bytes.
+	requests := &wiretap{t: t, file: filepath.Join(t.TempDir(), "requests.pcap")}
+	began := time.Now()
+	capture, err := s.Router.Capture(t.Context(), "lan", requests.file, 100, "src", "net",
+		site.Internals[0].String(), "and", "ip6[6]==60 and ip6[40]==58 and ip6[48]==128")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a session begins with is over after 3 s, and the next notice of the border comes within 10 s.
+	sent, lost := between(t, s, 100, 4*time.Second, func() {
+		testutil.Eventually(t, 14*time.Second, func() bool {
+			list := requests.records()
+			return len(list) > 0 && list[len(list)-1].at.Sub(began) > 3*time.Second
+		}, "a request with a nonce")
+	})
+	if _, err := capture.Stop(); err != nil {
+		t.Error(err)
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d datagrams lost", lost, sent)
 	}
 }

@@ -81,9 +81,10 @@ const (
 	bpfCounterDROP_NO_LINK       bpfCounter = 20
 	bpfCounterDROP_SPOOFED       bpfCounter = 21
 	bpfCounterDROP_INTERNAL      bpfCounter = 22
-	bpfCounterDROP_LEAK          bpfCounter = 23
-	bpfCounterDROP_KERNEL_HELPER bpfCounter = 24
-	bpfCounterCOUNTERS           bpfCounter = 25
+	bpfCounterDROP_FRAGMENT      bpfCounter = 23
+	bpfCounterDROP_LEAK          bpfCounter = 24
+	bpfCounterDROP_KERNEL_HELPER bpfCounter = 25
+	bpfCounterCOUNTERS           bpfCounter = 26
 )
 
 type bpfCredits struct {
@@ -104,13 +105,15 @@ const (
 type bpfFlow struct {
 	_          structs.HostLayout
 	Internal   bpfHalf
-	Seen       uint32
+	Came       uint32
+	Sent       uint32
 	Announced  uint32
 	Rule       bpfChecksumRule
-	DirectDev  uint32
 	DirectAt   uint64
+	DirectDev  uint32
 	DirectMtu  uint32
 	DirectMacs [12]uint8
+	CameTo     uint32
 	Remote     bpfHalf
 	Inward     struct {
 		_   structs.HostLayout

@@ -26,6 +26,7 @@ var counterTable = [bpfCounterCOUNTERS]dataplane.Label{
 	bpfCounterDROP_NO_LINK:       {"drop_no_link", "no link of the group is up"},
 	bpfCounterDROP_SPOOFED:       {"drop_spoofed", "an internal source came in from outside"},
 	bpfCounterDROP_INTERNAL:      {"drop_internal", "an internal destination came in from outside"},
+	bpfCounterDROP_FRAGMENT:      {"drop_fragment", "fragments of ICMPv6 messages that came before the first one"},
 	bpfCounterDROP_LEAK:          {"drop_leak", "an internal locator was about to leave the site"},
 	bpfCounterDROP_KERNEL_HELPER: {"drop_kernel_helper", "the kernel refused to change a packet"},
 }

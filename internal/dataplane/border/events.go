@@ -29,6 +29,7 @@ type Event struct {
 	Link   roam.LinkID
 	Flow   sbr.FlowKey
 	MTU    uint32 // of TooBig
+	Came   int    // of FromInside: index of the site locator to which the flow's latest packet came; -1: unknown
 	Packet []byte // from the IPv6 header on; not of FlowConfirmed
 }
 
@@ -37,7 +38,7 @@ const (
 	handedKind    = 0
 	handedLink    = 4
 	handedLen     = 8
-	handedMTU     = 12
+	handedDetail  = 12
 	handedInside  = 16
 	handedOutside = 24
 	handedData    = 32
@@ -68,16 +69,23 @@ func parseEvent(raw []byte) (e Event, ok bool) {
 	if uint64(n) > uint64(len(raw)-handedData) {
 		return e, false
 	}
-	return Event{
+	e = Event{
 		Kind: EventKind(binary.NativeEndian.Uint32(raw[handedKind:])),
 		Link: roam.LinkID(binary.NativeEndian.Uint32(raw[handedLink:])),
-		MTU:  binary.NativeEndian.Uint32(raw[handedMTU:]),
+		Came: -1,
 		Flow: sbr.FlowKey{
 			Inside:  roam.NID(binary.BigEndian.Uint64(raw[handedInside:])),
 			Outside: roam.NID(binary.BigEndian.Uint64(raw[handedOutside:])),
 		},
 		Packet: append([]byte(nil), raw[handedData:handedData+n]...),
-	}, true
+	}
+	switch detail := binary.NativeEndian.Uint32(raw[handedDetail:]); e.Kind {
+	case TooBig:
+		e.MTU = detail
+	case FromInside:
+		e.Came = int(detail) - 1
+	}
+	return e, true
 }
 
 func half(l roam.L64) (h bpfHalf) {

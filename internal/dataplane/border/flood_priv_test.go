@@ -109,7 +109,7 @@ func (l *live) wantUntouched(after string) {
 	if l.lost > 0 || l.passed == 0 {
 		l.Errorf("%s: %d of %d packets of the live flow lost", after, l.lost, l.passed)
 	}
-	f.Seen = l.was.Seen
+	f.Seen, f.Sent = l.was.Seen, l.was.Sent
 	if !ok || f.FlowSeen != l.was.FlowSeen || len(f.Announced) != 2 {
 		l.Errorf("%s: the live flow is %+v, %v, was %+v", after, f, ok, l.was)
 	}

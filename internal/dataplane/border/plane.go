@@ -269,19 +269,14 @@ func (p *Plane) Forget(k sbr.FlowKey) error {
 	return absent(p.objs.Flows.Delete(keyOf(k)))
 }
 
-// secondShift makes of a time in ns one in the seconds of FlowEntry.Seen.
-const secondShift = 30
+// seenShift is that of times in struct flow: their unit is 2^26 ns.
+const seenShift = 26
 
-// Seconds returns a time as FlowEntry.Seen has it.
-func Seconds(t time.Time) uint32 { return uint32(dataplane.Monotonic(t) >> secondShift) }
-
-// Instant is the reverse of Seconds.
-func Instant(seen uint32) time.Time { return dataplane.Instant(uint64(seen) << secondShift) }
-
-// FlowEntry is a flow as the programs know it.
+// FlowEntry is a flow as the programs know it. Its times are those of the latest packets, at most
+// 67 ms too early.
 type FlowEntry struct {
 	sbr.FlowSeen
-	Seen      uint32 // when a packet passed last, in seconds of 2^30 ns
+	Seen      time.Time // from either side
 	Announced []roam.L64
 }
 
@@ -307,11 +302,13 @@ func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
 }
 
 func entry(k bpfFlowKey, f bpfFlow, t sbr.Table) FlowEntry {
-	e := FlowEntry{Seen: f.Seen, FlowSeen: sbr.FlowSeen{
+	instant := func(at uint32) time.Time { return dataplane.Instant(uint64(at) << seenShift) }
+	e := FlowEntry{Seen: instant(max(f.Came, f.Sent)), FlowSeen: sbr.FlowSeen{
 		FlowKey:  flowKey(k),
 		Internal: locator(f.Internal), Remote: locator(f.Remote), Link: roam.LinkID(f.Ifindex),
 		Inward:  ilnp.Nonce{Len: f.Inward.Len, Bytes: f.Inward.B},
 		Outward: ilnp.Nonce{Len: f.Outward.Len, Bytes: f.Outward.B},
+		Sent:    instant(f.Sent),
 	}}
 	if f.Rule == bpfChecksumRuleRULE_RFC6741 {
 		e.Rule = sbr.RuleRFC6741

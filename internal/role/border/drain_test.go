@@ -29,7 +29,7 @@ func newRole(t *testing.T) *Role {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Role{core: sbr.New(0, 0, 1), drained: make(map[string]bool), Env: role.Env{
+	r := &Role{core: sbr.New(0, 0, 1, sbr.Probe{}), drained: make(map[string]bool), Env: role.Env{
 		Log: slog.New(slog.DiscardHandler), ConfigFile: "roam.conf",
 		Config: config.Config{Border: config.Border{Links: []config.BorderLink{
 			{L64: providerA, Name: "wan0"}, {L64: providerB, Name: "wan1"}, {L64: more, Name: "wan1"},

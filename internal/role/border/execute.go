@@ -43,13 +43,14 @@ func (u *upkeep) HandleTimeout(now time.Time) {
 	if !r.Warn("read the flows", err) {
 		return
 	}
-	oldest := plane.Seconds(now.Add(-r.Config.Border.IdleTimeout))
 	for _, f := range flows {
 		switch {
-		case f.Seen < oldest:
+		case now.Sub(f.Seen) > r.Config.Border.IdleTimeout:
 			r.core.HandleIdle(f.FlowKey)
 		case !r.core.Knows(f.FlowKey):
 			r.core.HandleFlow(now, f.FlowSeen, f.Announced)
+		default:
+			r.core.HandleSeen(now, f.FlowKey, f.Sent)
 		}
 	}
 }
@@ -75,7 +76,11 @@ func (r *Role) handleEvent(now time.Time, e plane.Event) {
 			r.core.HandleFlow(now, f.FlowSeen, nil)
 		}
 	case plane.FromInside, plane.FromOutside:
-		r.core.HandlePacket(now, sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: e.Kind == plane.FromInside})
+		p := sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: e.Kind == plane.FromInside}
+		if sites := r.core.Table().Sites; e.Came >= 0 && e.Came < len(sites) {
+			p.Came = sites[e.Came].L64
+		}
+		r.core.HandlePacket(now, p)
 	case plane.TooBig:
 		if own, ok := r.address(e.Link); ok {
 			r.core.HandleTooBig(sbr.Packet{Bytes: e.Packet, Link: e.Link, Inside: true}, e.MTU, own)
@@ -97,7 +102,7 @@ func (r *Role) address(link roam.LinkID) (own roam.ILV, ok bool) {
 }
 
 // execute does one thing that the core wants done.
-func (r *Role) execute(_ time.Time, o sbr.Output) {
+func (r *Role) execute(now time.Time, o sbr.Output) {
 	switch o := o.(type) {
 	case sbr.Transmit:
 		r.transmit(o)
@@ -107,6 +112,11 @@ func (r *Role) execute(_ time.Time, o sbr.Output) {
 		r.Warn("forget a flow", r.plane.Forget(o.FlowKey))
 	case sbr.Install:
 		r.install(o.Reindexed)
+		r.notices.changed(now)
+	case sbr.Look:
+		if f, ok := r.plane.Flow(o.FlowKey, r.core.Table()); ok {
+			r.core.HandleSeen(now, o.FlowKey, f.Sent)
+		}
 	case sbr.Refused:
 		r.refused[o.Why]++
 	}
@@ -144,13 +154,19 @@ func (r *Role) install(reindexed bool) {
 	r.Warn("write the tables", r.plane.Install(r.core.Table(), reindexed, hops))
 }
 
-// own writes the host's own addresses, which are no site's.
+// own writes the host's own addresses, which are no site's, and gives the core those on links to
+// the inside.
 func (r *Role) own() {
 	var list []roam.ILV
+	asks := make(map[roam.LinkID]roam.ILV)
 	for _, u := range r.links {
 		for _, a := range u.Addrs {
 			list = append(list, roam.ILVFromAddr(a))
 		}
+		if len(u.Addrs) > 0 && r.kindOf(u) == inside {
+			asks[u.Link] = roam.ILVFromAddr(u.Addrs[0])
+		}
 	}
+	r.core.HandleOwn(asks)
 	r.Warn("write the own addresses", r.plane.SetOwn(list))
 }

@@ -7,6 +7,7 @@
 package border
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -24,6 +25,7 @@ import (
 	"roam/internal/loop"
 	"roam/internal/rawio"
 	"roam/internal/role"
+	"roam/nidkey"
 	"roam/sbr"
 )
 
@@ -53,7 +55,9 @@ type Role struct {
 	attached map[roam.LinkID]kind // links with programs
 	probe    sbr.Probe
 	xdp      map[roam.LinkID]xdpState // links that XDP was asked of
-	drained  map[string]bool          // names of links that a command has drained
+	notices  notices
+	key      *nidkey.Key     // nil: the border has none
+	drained  map[string]bool // names of links that a command has drained
 	refused  [sbr.Refusals]uint64
 }
 
@@ -91,18 +95,24 @@ func (r *Role) Start(ctx context.Context) error {
 	if err := r.adopt(); err != nil {
 		return err
 	}
+	if err := r.readKey(); err != nil {
+		return err
+	}
 	now := r.loop.Now()
-	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort, r.Config.Border.MaxFlows)
+	r.notices.role = r
+	r.notices.open(now)
+	r.probe = newProbe()
+	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort, r.Config.Border.MaxFlows, r.probe)
 	if r.Config.Border.Liveness {
-		r.probe = newProbe()
-		r.core.Watch(now, r.probe)
+		r.core.Watch(now)
 	}
 	machine := loop.Drive(r.core, r.execute)
 	r.loop.Add(&loop.Part{
-		Machines: []loop.Machine{machine, &upkeep{role: r, due: now, swept: now}},
+		Machines: []loop.Machine{machine, &upkeep{role: r, due: now, swept: now}, &r.notices},
 		Sources: []loop.Source{
 			loop.On(r.states, errLinks, r.handleLinks),
 			loop.On(r.events, errEvents, r.handleEvent),
+			loop.On((<-chan rawio.SiteNotice)(r.notices.requests), nil, r.notices.handleRequest),
 		},
 	})
 	if err := r.plane.Configure(r.settings(r.Config), now.Add(renewal)); err != nil {
@@ -116,6 +126,7 @@ func (r *Role) Start(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	r.own()
 	r.core.HandleSites(now, r.sites(r.Config))
 	r.core.HandlePolicy(now, policy)
 	r.known(now)
@@ -140,7 +151,7 @@ func (r *Role) Run(ctx context.Context) error { return r.loop.Run(ctx) }
 func (r *Role) Close() error {
 	r.loop.Close()
 	close(r.done)
-	var errs []error
+	errs := []error{r.notices.close()}
 	if r.sender != nil {
 		errs = append(errs, r.sender.Close())
 	}
@@ -157,7 +168,13 @@ func (r *Role) Reload(ctx context.Context, next config.Config) error {
 	if err != nil {
 		return err
 	}
-	return r.loop.Do(ctx, func(now time.Time) {
+	var failure error
+	err = r.loop.Do(ctx, func(now time.Time) {
+		if failure = r.readKey(); failure != nil {
+			failure = control.Errorf(control.CodeInvalid, "%w", failure).
+				WithHint("nothing was changed; the key so far is in use")
+			return
+		}
 		changed := next.Border.Policy != r.Config.Border.Policy
 		r.Warn("write the settings", r.plane.Configure(r.settings(next), now.Add(renewal)))
 		r.reconfigure(now, next)
@@ -167,6 +184,7 @@ func (r *Role) Reload(ctx context.Context, next config.Config) error {
 		r.attach()
 		r.accelerate()
 	})
+	return cmp.Or(err, failure)
 }
 
 // parse reads the policy of a configuration.

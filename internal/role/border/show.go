@@ -25,7 +25,7 @@ var reasons = [sbr.Refusals]string{
 	sbr.UnknownLocators: "no locator that the policy knows",
 	sbr.NoLink:          "no link is up",
 	sbr.UnknownAck:      "acknowledges nothing that passed",
-	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.outside at that host",
+	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.border at that host",
 	sbr.Incomplete:      "fragments that did not all come, or for which there was no space",
 }
 
@@ -110,7 +110,7 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 	flows, err := r.plane.Flows(table)
 	for _, f := range flows {
 		announced := append([]roam.L64{}, f.Announced...)
-		idle := now.Sub(plane.Instant(f.Seen))
+		idle := now.Sub(f.Seen)
 		out.Flows = append(out.Flows, control.BorderFlow{
 			Inside: f.Inside, Internal: f.Internal, Outside: f.Outside, Remote: f.Remote, Announced: announced,
 			IdleS: max(idle, 0).Round(time.Second).Seconds(),

@@ -212,7 +212,7 @@ func (h *Host) exportLines(now time.Time) (out control.Exported, err error) {
 	r := naming.Record{NID: h.nid}
 	for _, l := range h.engine.Core().Locals(now) {
 		if !l.Disabled && l.State != ilnp.Aged {
-			for _, seen := range h.cfg.Uplinks.SeenOutside(l.L64) {
+			for _, seen := range h.engine.Core().SeenOutside(l.L64) {
 				r.Locators = append(r.Locators, naming.Locator{L64: seen, Preference: l.Preference})
 			}
 		}

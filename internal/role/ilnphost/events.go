@@ -263,6 +263,7 @@ func (h *Host) onTick(now time.Time) {
 	h.watchCounters(now)
 	h.watchNotAdmitted()
 	h.rendezvous.lookAgain(now, h)
+	h.borders.tick(now, h)
 	if !h.plane.Behind() {
 		h.over.Do(func() { close(h.tookOver) })
 	}

@@ -68,6 +68,7 @@ type Host struct {
 	chatter      quota // lines of the log about single sessions
 
 	rendezvous rendezvous
+	borders    siteBorders
 	// What the data plane had counted when it was last looked at.
 	watched    time.Time
 	lastCounts map[string]uint64
@@ -220,6 +221,7 @@ func (h *Host) prepare(probeID uint16) (err error) {
 	}
 	h.startDNS()
 	h.startLiterals()
+	h.borders.open(h)
 	return nil
 }
 
@@ -248,6 +250,7 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
+	go h.borders.run(ctx, h)
 	h.watchCounters(time.Now()) // what is refused from now on is told
 	h.log.Info("roamd runs", "version", h.env.Version, "nid", h.nid,
 		"attach", h.plane.Attach(), "adopted", h.plane.Adopted())
@@ -270,6 +273,9 @@ func (h *Host) Close() error {
 	}
 	if h.updates != nil {
 		errs = append(errs, h.updates.Close())
+	}
+	if h.borders.socket != nil {
+		errs = append(errs, h.borders.socket.Close())
 	}
 	if h.sender != nil {
 		errs = append(errs, h.sender.Close())

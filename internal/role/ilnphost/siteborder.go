@@ -1,0 +1,194 @@
+package ilnphost
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"slices"
+	"time"
+
+	"roam"
+	"roam/internal/rawio"
+	"roam/nidkey"
+	"roam/wire/ilnp"
+)
+
+const (
+	// showNonces is the least time between two notices of a border that have effect.
+	showNonces = 5 * time.Second
+	// askBorder is how often a border is asked, and askBorderAgain the least time between two
+	// questions on a link.
+	askBorder      = time.Minute
+	askBorderAgain = 100 * time.Millisecond
+	// mostOfSite is how many locators of the site count for one of ours: those of a proof.
+	mostOfSite = ilnp.ProofLocators
+)
+
+// siteBorders is what this host knows of the site borders on its links. But for Run it belongs to the
+// engine's goroutine.
+type siteBorders struct {
+	socket *rawio.SiteNotices // nil: none
+	links  map[roam.LinkID]*siteBorder
+}
+
+// siteBorder is the border on one link.
+type siteBorder struct {
+	showed   time.Time  // when its notice had effect last
+	asked    time.Time  // when it was asked last,
+	key      nidkey.Key // with that key
+	answered bool       // it has answered that
+	sequence uint64     // of its latest answer
+	sites    map[roam.L64][]roam.L64
+}
+
+// open opens the socket; a host without it does without what borders tell.
+func (b *siteBorders) open(h *Host) {
+	b.links = make(map[roam.LinkID]*siteBorder)
+	if h.cfg.ILNP.UDPPort == 0 {
+		return
+	}
+	s, err := rawio.OpenSiteNotices(h.cfg.ILNP.UDPPort)
+	if err != nil {
+		h.log.Warn("notices of site borders are not received", "err", err)
+		return
+	}
+	b.socket = s
+}
+
+// run takes notices until the socket is closed.
+func (b *siteBorders) run(ctx context.Context, h *Host) {
+	if b.socket != nil {
+		b.socket.Run(func(n rawio.SiteNotice) {
+			_ = h.do(ctx, func(now time.Time) { b.handle(now, h, n) }) // its error: the host ends
+		})
+	}
+}
+
+// on returns the border on a link.
+func (b *siteBorders) on(link roam.LinkID) *siteBorder {
+	if b.links[link] == nil {
+		b.links[link] = &siteBorder{}
+	}
+	return b.links[link]
+}
+
+// handle takes a notice or an answer from a link.
+func (b *siteBorders) handle(now time.Time, h *Host, n rawio.SiteNotice) {
+	if _, uplink := h.engine.Links()[n.Link]; !uplink {
+		return
+	}
+	at := b.on(n.Link)
+	switch n.Kind {
+	case ilnp.NoticeOfSite:
+		if now.Sub(at.showed) >= showNonces {
+			at.showed = now
+			h.engine.Core().HandleBorder(now, n.Link)
+		}
+		if n.Sequence != at.sequence {
+			b.ask(now, h, n.Link)
+		}
+	case ilnp.SiteAnswer:
+		asked := !at.asked.IsZero() && !at.answered && n.Asker == at.key.Public
+		if asked && isOfBorder(n.SiteNotice, at.key, borderKeys(h)) {
+			at.answered, at.sequence = true, n.Sequence
+			at.learn(usableSites(n.SiteNotice, h.cfg.Host.SessionPrefix))
+			b.tell(now, h)
+		}
+	}
+}
+
+// learn takes what a border says. While all providers of an internal locator are down it keeps the
+// latest that is known: peers must not be told the internal one.
+func (at *siteBorder) learn(sites map[roam.L64][]roam.L64) {
+	for own, list := range at.sites {
+		if sites[own] == nil {
+			sites[own] = list
+		}
+	}
+	at.sites = sites
+}
+
+// isOfBorder reports whether one of the borders has made an answer.
+func isOfBorder(n ilnp.SiteNotice, asked nidkey.Key, borders []nidkey.Public) bool {
+	return slices.ContainsFunc(borders, func(p nidkey.Public) bool {
+		secret, err := asked.Shared(p)
+		return err == nil && n.Verify(secret.Bytes())
+	})
+}
+
+// usableSites returns what an answer says, without what no locator can be.
+func usableSites(n ilnp.SiteNotice, session roam.L64) map[roam.L64][]roam.L64 {
+	sites := n.Sites()
+	for own, list := range sites {
+		list = slices.DeleteFunc(list, func(l roam.L64) bool { return !l.Usable() || l == session })
+		if sites[own] = list[:min(len(list), mostOfSite)]; len(list) == 0 {
+			delete(sites, own)
+		}
+	}
+	return sites
+}
+
+// tell gives the core what all borders say. For an internal locator on several links the first one
+// counts.
+func (b *siteBorders) tell(now time.Time, h *Host) {
+	all := make(map[roam.L64][]roam.L64)
+	for _, link := range slices.Sorted(maps.Keys(b.links)) {
+		for own, list := range b.links[link].sites {
+			if all[own] == nil {
+				all[own] = list
+			}
+		}
+	}
+	h.engine.Core().HandleSite(now, all)
+}
+
+// ask asks the routers on a link for the locators of the site, if the hosts file has the key of a
+// border.
+func (b *siteBorders) ask(now time.Time, h *Host, link roam.LinkID) {
+	at := b.on(link)
+	if now.Sub(at.asked) < askBorderAgain || len(borderKeys(h)) == 0 {
+		return
+	}
+	var random [nidkey.KeyLen]byte
+	rand.Read(random[:]) // never fails
+	key, err := nidkey.Ephemeral(random)
+	if err != nil {
+		h.log.Warn("draw a key to ask a site border with", "err", err)
+		return
+	}
+	at.asked, at.key, at.answered = now, key, false
+	request := ilnp.SiteNotice{Kind: ilnp.SiteRequest, Asker: key.Public}
+	if err := b.socket.Send(link, rawio.AllRouters, request); err != nil {
+		h.log.Debug("a site border was not asked", "err", err)
+	}
+}
+
+// tick asks on links where nobody was asked for long, and forgets links that have gone.
+func (b *siteBorders) tick(now time.Time, h *Host) {
+	if b.socket == nil {
+		return
+	}
+	links, borders := h.engine.Links(), len(b.links)
+	maps.DeleteFunc(b.links, func(l roam.LinkID, _ *siteBorder) bool {
+		_, there := links[l]
+		return !there
+	})
+	for link, u := range links {
+		if u.Up && now.Sub(b.on(link).asked) >= askBorder {
+			b.ask(now, h, link)
+		}
+	}
+	if len(b.links) < borders || len(h.cfg.Uplinks.Border) == 0 {
+		b.tell(now, h)
+	}
+}
+
+// borderKeys returns the keys of the borders that the configuration names.
+func borderKeys(h *Host) (list []nidkey.Public) {
+	for _, name := range h.cfg.Uplinks.Border {
+		if r, ok := h.names.Load().ByName(name); ok && r.Key.Present() {
+			list = append(list, r.Key.Public)
+		}
+	}
+	return list
+}

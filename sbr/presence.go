@@ -1,0 +1,133 @@
+package sbr
+
+import (
+	"bytes"
+	"time"
+
+	"roam"
+	"roam/wire/ilnp"
+)
+
+// A border speaks in a host's name only while the host is in the site: a correspondent without a
+// key treats the host's nonce from a locator of the site as a move there. A host is there if a
+// packet of the flow came from inside a moment ago, or if the host answers the border's own
+// echo request.
+
+const (
+	// presence is how long a packet from inside, or an answer, shows that a host is there.
+	presence = 250 * time.Millisecond
+	// askEvery is the least time between two questions to one host.
+	askEvery = 100 * time.Millisecond
+	// fewHosts are kept whatever their age.
+	fewHosts = 64
+)
+
+// host is a node inside that was asked, or answered.
+type host struct {
+	asked, heard time.Time
+	waiting      map[FlowKey]bool // flows that wait for its answer
+}
+
+// HandleOwn takes the border's own address on each link to the inside, from which it asks hosts.
+// Without one it relies on the packets of flows.
+func (c *Core) HandleOwn(own map[roam.LinkID]roam.ILV) { c.own = own }
+
+// HandleSeen takes when the last packet of a flow came from inside: the answer to Look.
+func (c *Core) HandleSeen(now time.Time, k FlowKey, at time.Time) {
+	f := c.flows[k]
+	if f == nil {
+		return
+	}
+	if at.After(f.Sent) {
+		f.Sent = at
+	}
+	if f.waits {
+		c.considerUpdate(now, f)
+	}
+	if c.watch.candidate == f {
+		c.considerProbes(now, f)
+	}
+}
+
+// look wants to know when the last packet of a flow came from inside.
+func (c *Core) look(f *flow) { c.out = append(c.out, Look{f.FlowKey}) }
+
+// node is the inside node of a flow.
+func (f *flow) node() roam.ILV { return roam.ILV{L64: f.Internal, NID: f.Inside} }
+
+// isPresent reports whether the inside node of a flow is in the site, as far as is known.
+func (c *Core) isPresent(now time.Time, f *flow) bool {
+	if now.Sub(f.Sent) <= presence {
+		return true
+	}
+	h := c.hosts[f.node()]
+	return h != nil && now.Sub(h.heard) <= presence
+}
+
+// considerUpdate sends the update of a flow that waits for one if its inside node is there, and
+// asks that node otherwise. A node that does not answer is left alone until it sends a packet.
+func (c *Core) considerUpdate(now time.Time, f *flow) {
+	switch {
+	case c.isPresent(now, f):
+		f.waits, f.asks = false, 0
+		c.update(now, f)
+	case f.asks <= retries:
+		c.askInside(now, f)
+		c.agenda.Arm(&f.Schedule, announce, now, firstRetry<<f.asks)
+		f.asks++
+	case f.Sent.After(c.host(now, f).asked):
+		f.asks = 0
+		c.considerUpdate(now, f)
+	}
+}
+
+// askInside sends the inside node of a flow an echo request of the border's own.
+func (c *Core) askInside(now time.Time, f *flow) {
+	h := c.host(now, f)
+	h.waiting[f.FlowKey] = true
+	own, ok := c.own[f.Link]
+	if !ok || now.Sub(h.asked) < askEvery {
+		return
+	}
+	h.asked = now
+	c.asked++
+	b, err := ilnp.BuildEcho(own, f.node(), ilnp.Nonce{}, true, c.probe.ID, c.asked, c.probe.data())
+	if err == nil {
+		c.out = append(c.out, Transmit{f.Link, b})
+	}
+}
+
+// host returns what is known of the inside node of a flow.
+func (c *Core) host(now time.Time, f *flow) *host {
+	h := c.hosts[f.node()]
+	if h != nil {
+		return h
+	}
+	if len(c.hosts) >= c.mostHosts {
+		for k, h := range c.hosts {
+			if now.Sub(h.heard) > presence && now.Sub(h.asked) > presence {
+				delete(c.hosts, k)
+			}
+		}
+		c.mostHosts = max(fewHosts, 2*len(c.hosts))
+	}
+	h = &host{waiting: make(map[FlowKey]bool)}
+	c.hosts[f.node()] = h
+	return h
+}
+
+// insideAnswered takes an inside node's answer to the border's question.
+func (c *Core) insideAnswered(now time.Time, p Packet, m ilnp.Packet) {
+	e, err := ilnp.ParseEcho(m.Payload)
+	h := c.hosts[m.Src]
+	if err != nil || h == nil || e.ID != c.probe.ID || !bytes.HasPrefix(e.Data, c.probe.Token[:]) {
+		c.refuse(p, Malformed)
+		return
+	}
+	h.heard = now
+	waiting := h.waiting
+	h.waiting = make(map[FlowKey]bool)
+	for k := range waiting {
+		c.HandleSeen(now, k, time.Time{})
+	}
+}
