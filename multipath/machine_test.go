@@ -112,6 +112,45 @@ func TestDoubtful(t *testing.T) {
 	}
 }
 
+// Where a busy host may have made the difference, two late answers are not enough: the path is
+// probed again, after ever longer pauses, until its least round trip shows, or eight answers agree,
+// or are missing.
+func TestAskAgainOnBusyHosts(t *testing.T) {
+	late := map[string]time.Duration{a: ms, b: 9 * ms}
+	for _, lost := range []bool{false, true} {
+		x := newBench(a, b)
+		x.answer(late)
+		x.answer(late)
+		var pauses []time.Duration
+		for len(pauses) < 20 && x.AskAgain(x.use) > 0 {
+			pauses = append(pauses, x.AskAgain(x.use))
+			if lost {
+				x.HandleNoAnswer(x.use, []string{b})
+				x.follow()
+			} else {
+				x.answer(late)
+			}
+		}
+		want := []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms}
+		if !slices.Equal(pauses, want) || !slices.Equal(x.use.Long, []string{b}) || x.Doubtful(x.use) {
+			t.Errorf("probes lost %v: asked after %v, want %v; long %v", lost, pauses, want, x.use.Long)
+		}
+	}
+	x := newBench(a, b)
+	x.answer(late)
+	x.answer(late)
+	if x.answer(map[string]time.Duration{a: ms, b: 2 * ms}); x.AskAgain(x.use) != 0 || len(x.use.Long) != 0 {
+		t.Errorf("a quick answer: asked after %v, long %v", x.AskAgain(x.use), x.use.Long)
+	}
+	for _, far := range []map[string]time.Duration{{a: ms, b: 40 * ms}, {a: 20 * ms, b: 120 * ms}} {
+		x := newBench(a, b)
+		x.answer(far)
+		if x.answer(far); x.AskAgain(x.use) != 0 || !slices.Equal(x.use.Long, []string{b}) {
+			t.Errorf("%v: asked after %v, long %v", far, x.AskAgain(x.use), x.use.Long)
+		}
+	}
+}
+
 // A path that answers no probe is taken like all others.
 func TestNoAnswer(t *testing.T) {
 	x := newBench(a, b)

@@ -149,7 +149,7 @@ func TestFaults(t *testing.T) {
 		{"listen", "[dns]\nlisten = \"0.0.0.0:53\"", "a loopback address and port"},
 		{"listen port", "[dns]\nlisten = \"127.0.0.1\"", "a loopback address and port"},
 		{"upstream", "[dns]\nupstream = [\"dns.example\"]", "dns.upstream"},
-		{"upstream loop", "[dns]\nupstream = [\"127.0.0.156\"]", "round in circles"},
+		{"upstream loop", "[dns]\nupstream = [\"127.0.0.156\"]", "forward queries to itself"},
 		{"cgroup", "[literals]\ncgroup = \"x\"", "literals.cgroup"},
 		{"nonce", "[ilnp]\nnonce_length = 8", "8 is not allowed; allowed: 4 or 12"},
 		{"sessions", "[ilnp]\nmax_sessions = 255", "256 to 1048576"},

@@ -84,6 +84,7 @@ type Scene struct {
 	ra     *raWatch
 	mu     sync.Mutex
 	isup   map[string]bool // "mn/net1"
+	kept   string          // the directory of its captures; "" without
 }
 
 // End is an end host in the form that arms use.
