@@ -79,7 +79,7 @@ func (a *app) stop(ctx context.Context, b control.Backend, s control.Status) err
 		return errors.Is(err, control.ErrNotRunning)
 	})
 	if !gone {
-		return control.Errorf(control.CodeUnavailable, "the daemon (pid %d) has not ended %v after it agreed to", s.PID, stopTime).
+		return control.Errorf(control.CodeUnavailable, "the daemon (pid %d) agreed to end and has not after %v", s.PID, stopTime).
 			WithHint("look at its log; `kill -9 %d` and `roam down` again remove what is left", s.PID)
 	}
 	if !a.host.Root() {

@@ -94,8 +94,7 @@ func synthetic(extra ...packets.Packet) *seen {
 func TestJudgeOfAPassWithoutFault(t *testing.T) {
 	var o outcome
 	synthetic().judge(&o)
-	changes, messages, refreshes, early := o.updates()
-	if changes != 2 || messages != 4 || refreshes != 0 || early != 0 {
+	if n := o.updates(); n != (told{changes: 2, messages: 4}) {
 		t.Errorf("updates %+v", o.Exchanges)
 	}
 	if o.NewLocators != 1 || o.BeforeAck != 1 || len(o.BeforeLU) != 0 || o.AfterRemoval != 0 || o.WrongSource != 0 {
@@ -128,8 +127,7 @@ func TestJudgeSeesFaults(t *testing.T) {
 			return o.AfterRemoval == 1 && o.AfterRemovalMs > 498
 		}},
 		"an update that none had": {update(4000, "net1", false, l1, l2), func(o outcome) bool {
-			c, _, _, _ := o.updates()
-			return c == 3
+			return o.updates().changes == 3
 		}},
 	} {
 		var o outcome
