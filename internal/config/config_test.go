@@ -345,6 +345,9 @@ func TestFaultsOfSyntaxHideNothing(t *testing.T) {
 		"[uplinks]\nprefer = [\n  \"eth*\",\n  wlan*,\n]\ninclude = 3\n": "4 ; 6 uplinks.include",
 		"[host]\nmode = \nmode soft\nnid = \"x\"\n":                      "2 ; 3 ; 4 host.nid",
 		"[host]\nmode = \"soft\nnid = \"x\"\n":                           "2 ; 3 host.nid",
+		"[uplinks]\nprefer = [ # the best\n[dns]\nenabled = 5\n":         "2 ; 4 dns.enabled",
+		"[uplinks]\nprefer = [\"]\",\n \"b\"\ninclude = 3\n":             "2 ; 4 uplinks.include",
+		"[uplinks]\nprefer = [\n":                                        "2 ",
 		"[host\n[nothing\n]]\nx = 1":                                     "1 ; 2 ; 4 host.x",
 	} {
 		_, err := Parse("f", []byte(text))
