@@ -205,3 +205,13 @@ func TestUntilBack(t *testing.T) {
 		t.Errorf("never back: %d steps in %v", len(got.Steps), got.Length)
 	}
 }
+
+func TestKindOfAnUpdate(t *testing.T) {
+	for want, e := range map[string]exchange{
+		"change": {}, "refresh": {Refresh: true, Early: true}, "repeat": {Refresh: true, Repeat: true},
+	} {
+		if e.kind() != want {
+			t.Errorf("%+v is a %s, want %s", e, e.kind(), want)
+		}
+	}
+}
