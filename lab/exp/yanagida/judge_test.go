@@ -215,3 +215,12 @@ func TestKindOfAnUpdate(t *testing.T) {
 		}
 	}
 }
+
+func TestUpdatesAreCountedByKind(t *testing.T) {
+	o := outcome{Exchanges: []exchange{
+		{Messages: 2, Acks: 1}, {Refresh: true}, {Refresh: true, Early: true}, {Refresh: true, Repeat: true},
+	}}
+	if n := o.updates(); n != (told{changes: 1, messages: 3, refreshes: 2, repeats: 1, early: 1}) {
+		t.Errorf("%+v", n)
+	}
+}
