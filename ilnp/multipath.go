@@ -48,12 +48,28 @@ func (c *steering) noteLength(now time.Time, s *session, pr probe) {
 	c.followRules(now, s)
 }
 
-// measure asks all paths in use at once if the length of one is in doubt.
+// measure asks all paths in use if the length of one is in doubt: at once, or after a pause.
 func (c *liveness) measure(now time.Time, s *session) {
-	if s.state == Established && s.multipath.Doubtful(s.use()) {
-		s.monitored = time.Time{}
-		c.monitor(now, s)
+	if s.state != Established {
+		return
 	}
+	if s.multipath.Doubtful(s.use()) {
+		c.askLengths(now, s)
+	} else if d := s.multipath.AskAgain(s.use()); d > 0 && !s.schedule.Armed(timerLength) {
+		c.arm(&s.schedule, timerLength, now, d)
+	}
+}
+
+// lengthTimeout asks all paths in use again, unless the doubt is over by now.
+func (c *liveness) lengthTimeout(now time.Time, s *session) {
+	if s.state == Established && s.multipath.AskAgain(s.use()) > 0 {
+		c.askLengths(now, s)
+	}
+}
+
+func (c *liveness) askLengths(now time.Time, s *session) {
+	s.monitored = time.Time{}
+	c.monitor(now, s)
 }
 
 // handleQueue asks all paths in use, unless that has just been done.

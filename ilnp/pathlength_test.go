@@ -135,6 +135,25 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
+// Two late answers of a busy host are probed behind, after a pause and without a round of its own:
+// TCP takes the path as soon as an answer is quick, not only with the next regular probe.
+func TestLateAnswersOfABusyHost(t *testing.T) {
+	b := lengthBench(t)
+	b.active()
+	b.answerAfter(4, map[roam.L64]time.Duration{netA: ms, netB: 9 * ms})
+	if len(b.long()) != 1 {
+		t.Fatalf("TCP does not take %v", b.long())
+	}
+	began := b.now
+	for b.now.Sub(began) < time.Second && len(b.long()) > 0 {
+		b.pass(10 * ms)
+		b.answerAfter(2, map[roam.L64]time.Duration{netA: ms, netB: ms})
+	}
+	if took := b.now.Sub(began); len(b.long()) != 0 || took > 300*ms {
+		t.Errorf("%v later TCP does not take %v", took, b.long())
+	}
+}
+
 // A path that became longer is one after a while, and TCP does not go to and fro
 // where it is near the limit.
 func TestLengthChanges(t *testing.T) {

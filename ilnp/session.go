@@ -141,6 +141,8 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 		c.stepCheck(now, s)
 	case timerIdle:
 		c.idleTimeout(now, s)
+	case timerLength:
+		c.lengthTimeout(now, s)
 	case timerLoss:
 		c.lossTimeout(now, s)
 	case timerReturn:

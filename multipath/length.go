@@ -14,8 +14,11 @@ import (
 const (
 	longFactor  = 2 // of the least round trip, beyond which a path is a long one,
 	shortFactor = 1.5
-	lengthNoise = 2 * time.Millisecond // and as much more: what hosts add
-	lengthTwice = 2                    // measurements without which no path is a long one for good
+	lengthNoise = 2 * time.Millisecond  // and as much more: what hosts add
+	lengthTwice = 2                     // measurements without which no path is a long one for good,
+	lengthSure  = 8                     // and those where a busy host may be what makes the difference:
+	lengthHost  = 30 * time.Millisecond // by so much an answer may be late for its other work
+	lengthPause = 50 * time.Millisecond // before the third measurement
 )
 
 // LengthLasts is for how long a measurement of a path's length counts at least.
@@ -26,7 +29,7 @@ const LengthLasts = time.Minute
 type length struct {
 	now, before time.Duration // least of the present window, and of the one before
 	since       time.Time     // when the present one began
-	n           int           // how often it was measured; 0: it was asked in vain
+	n           int           // how often it was measured, at most lengthSure; 0: it was asked in vain
 }
 
 // measured returns the length with one more measurement.
@@ -37,7 +40,7 @@ func (l length) measured(now time.Time, rtt time.Duration) length {
 	case age >= LengthLasts:
 		l.before, l.now, l.since = l.now, rtt, now
 	}
-	l.now, l.n = min(l.now, rtt), min(l.n+1, lengthTwice)
+	l.now, l.n = min(l.now, rtt), min(l.n+1, lengthSure)
 	return l
 }
 
@@ -51,8 +54,17 @@ func (ls *lengths[P]) note(now time.Time, p P, rtt time.Duration) {
 	ls.set(p, ls.by[p].measured(now, rtt))
 }
 
-// giveUp notes that a path was asked in vain.
-func (ls *lengths[P]) giveUp(p P) { ls.set(p, length{}) }
+// askedInVain notes that a path has not answered: one that is to be asked at once is asked no
+// more, and one that is to be asked again once less.
+func (ls *lengths[P]) askedInVain(p P, u Use[P]) {
+	switch l := ls.by[p]; {
+	case ls.doubts(p, u):
+		ls.set(p, length{})
+	case ls.askAgain(p, u) > 0:
+		l.n++
+		ls.set(p, l)
+	}
+}
 
 func (ls *lengths[P]) set(p P, l length) {
 	if ls.by == nil {
@@ -81,10 +93,21 @@ func (ls *lengths[P]) isLong(p P, least time.Duration, was bool) bool {
 	return ls.by[p].rtt() > limit
 }
 
-// doubts reports whether a path is to be asked: it never was, or is long by one answer.
+// doubts reports whether a path is to be asked at once: it never was, or is long by one answer.
 func (ls *lengths[P]) doubts(p P, u Use[P]) bool {
 	l, asked := ls.by[p]
 	return !asked || l.n == 1 && slices.Contains(u.Long, p)
+}
+
+// askAgain returns after which pause a path is to be asked again, as it is long by few answers of
+// hosts whose other work may have delayed them all; 0: it is not. The pauses double, since answers
+// that come together are late together.
+func (ls *lengths[P]) askAgain(p P, u Use[P]) time.Duration {
+	l := ls.by[p]
+	if l.n < lengthTwice || l.n >= lengthSure || !slices.Contains(u.Long, p) || l.rtt() >= ls.leastOf(u.Paths)+lengthHost {
+		return 0
+	}
+	return lengthPause << (l.n - lengthTwice)
 }
 
 func (ls *lengths[P]) forget(gone func(P) bool) {

@@ -38,9 +38,7 @@ func (m *Machine[P]) HandleAnswer(now time.Time, p P, sent time.Time) {
 // longer for their length, as the other end may answer no probe at all.
 func (m *Machine[P]) HandleNoAnswer(u Use[P], paths []P) {
 	for _, p := range paths {
-		if m.lengths.doubts(p, u) {
-			m.lengths.giveUp(p)
-		}
+		m.lengths.askedInVain(p, u)
 	}
 }
 
@@ -74,6 +72,20 @@ func (m *Machine[P]) Doubtful(u Use[P]) bool {
 	return len(u.Paths) > 1 && slices.ContainsFunc(u.Paths, func(p P) bool { return m.lengths.doubts(p, u) })
 }
 
+// AskAgain returns after which pause all paths in use are to be probed again, as one was found to
+// be long by answers that a busy host may have delayed; 0: they are not.
+func (m *Machine[P]) AskAgain(u Use[P]) (soonest time.Duration) {
+	if len(u.Paths) < 2 {
+		return 0
+	}
+	for _, p := range u.Paths {
+		if d := m.lengths.askAgain(p, u); d > 0 && (soonest == 0 || d < soonest) {
+			soonest = d
+		}
+	}
+	return soonest
+}
+
 // Unasked returns the paths in use that nobody has probed.
 func (m *Machine[P]) Unasked(u Use[P]) []P {
 	if len(u.Paths) < 2 {
@@ -103,7 +115,7 @@ func (m *Machine[P]) Spread(u Use[P]) Spread {
 		return ByFlow
 	case slices.ContainsFunc(u.Long, func(p P) bool {
 		n := m.lengths.by[p].n
-		return n == lengthTwice || n > 0 && m.shown == ByLength
+		return n >= lengthTwice || n > 0 && m.shown == ByLength
 	}):
 		return ByLength
 	}

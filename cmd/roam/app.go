@@ -72,7 +72,7 @@ func (a *app) located() (config.Config, error) {
 	if !a.warned {
 		a.warned = true
 		a.Warn("%v", err)
-		a.Warn("the daemon is looked for in %s all the same; `roam config check` names every fault", cfg.Host.RunDir)
+		a.Warn("roam uses the control socket in %s nevertheless; `roam config check` names every fault", cfg.Host.RunDir)
 	}
 	return cfg, nil
 }

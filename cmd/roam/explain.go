@@ -96,7 +96,7 @@ func (s *situation) ask(ctx context.Context, b control.Backend, word string) err
 	}
 	i := slices.IndexFunc(list, func(s control.Session) bool { return isPeer(s, word) })
 	if i < 0 {
-		return control.Errorf(control.CodeNotFound, "no correspondent is called %q", word).WithHint("%s", listPeers(list))
+		return control.Errorf(control.CodeNotFound, "no peer is called %q", word).WithHint("%s", listPeers(list))
 	}
 	s.session = list[i]
 	if s.status, err = b.Status(ctx); err != nil {

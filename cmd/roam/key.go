@@ -55,7 +55,7 @@ func keyCommand(a *app) *cobra.Command {
 	}
 	rotate.Flags().DurationVar(&keep, "keep", defaultKeep, "how long the old key vouches, as `DURATION`")
 	noun.AddCommand(rotate, &cobra.Command{
-		Use: "revoke", Short: "Remove the old key after a rotation, so that it vouches no more", Args: cli.NoArgs,
+		Use: "revoke", Short: "Remove the old key after a rotation, so that it no longer vouches", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return keyRevoke(cmd.Context(), a) },
 	})
 	return noun

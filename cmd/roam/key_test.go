@@ -136,7 +136,7 @@ func TestKeyRotate(t *testing.T) {
 		t.Errorf("again: status %d, %s", status, text)
 	}
 	notPrinted(t, out+text, filepath.Join(dir, "key"), filepath.Join(dir, "key.old"))
-	if status, out, errs := roam("key", "revoke"); status != cli.StatusOK || !strings.Contains(out, "vouches no more") {
+	if status, out, errs := roam("key", "revoke"); status != cli.StatusOK || !strings.Contains(out, "no longer vouches") {
 		t.Errorf("revoke: status %d, %s%s", status, out, errs)
 	}
 	if status, _, errs := roam("key", "revoke"); status != cli.StatusFailure || !strings.Contains(errs, "no old key") {

@@ -154,7 +154,7 @@ func keyRevoke(ctx context.Context, a *app) error {
 	if a.JSON {
 		return a.PrintJSON(map[string]string{"removed": keyfile.OldPath(cfg)})
 	}
-	fmt.Fprintln(a.Out, "the old key is removed: it vouches no more. A peer that has not taken the new one over\n"+
+	fmt.Fprintln(a.Out, "the old key is removed: it no longer vouches. A peer that has not taken the new one over\n"+
 		"needs the line of `roam export` now, with `roam add --replace`; run `roam down` and `roam up` if you have not since the rotation")
 	return nil
 }

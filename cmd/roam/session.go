@@ -42,7 +42,7 @@ func (a *app) sessions(ctx context.Context, args []string) (list []control.Sessi
 	all := list
 	list = slices.DeleteFunc(slices.Clone(list), func(s control.Session) bool { return !isPeer(s, args[0]) })
 	if len(list) == 0 {
-		err = control.Errorf(control.CodeNotFound, "no correspondent is called %q", args[0]).WithHint("%s", listPeers(all))
+		err = control.Errorf(control.CodeNotFound, "no peer is called %q", args[0]).WithHint("%s", listPeers(all))
 	}
 	return list, err
 }

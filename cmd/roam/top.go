@@ -43,8 +43,8 @@ func (a *app) topCommand() *cobra.Command {
 			return topView{a}.top(ctx, args, every, once)
 		},
 	}
-	c.Flags().BoolVar(&once, "once", false, "print one picture, of one interval, and end")
-	c.Flags().DurationVar(&every, "every", topEvery, "print a picture each `TIME`, such as 500ms")
+	c.Flags().BoolVar(&once, "once", false, "print one screen, of one interval, and exit")
+	c.Flags().DurationVar(&every, "every", topEvery, "print a screen every `TIME`, such as 500ms")
 	return c
 }
 

@@ -137,7 +137,7 @@ func TestTopEndsAndRefuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"top", "nobody"}, cli.StatusFailure, "no correspondent is called"},
+		{[]string{"top", "nobody"}, cli.StatusFailure, "no peer is called"},
 		{[]string{"top", "--every", "1ms"}, cli.StatusUsage, "must be between"},
 		{[]string{"top", "--every", "soon"}, cli.StatusUsage, "soon"},
 		{[]string{"top", "a", "b"}, cli.StatusUsage, "no further argument"},

@@ -76,7 +76,7 @@ func (c *checker) config(r *raw) Config {
 		cfg.Literals.Cgroup = c.dir("literals.cgroup", r.Literals.Cgroup, 4000)
 	}
 	if slices.Contains(cfg.DNS.Upstream, cfg.DNS.Listen) {
-		c.fault("dns.upstream", "%s is dns.listen: questions would go round in circles", cfg.DNS.Listen)
+		c.fault("dns.upstream", "%s is dns.listen: Roam's resolver would forward queries to itself", cfg.DNS.Listen)
 	}
 	cfg.Rules = c.rules(r.Rules, cfg.Uplinks, cfg.Host.Device)
 	found := len(c.errs)

@@ -149,7 +149,7 @@ func TestFaults(t *testing.T) {
 		{"listen", "[dns]\nlisten = \"0.0.0.0:53\"", "a loopback address and port"},
 		{"listen port", "[dns]\nlisten = \"127.0.0.1\"", "a loopback address and port"},
 		{"upstream", "[dns]\nupstream = [\"dns.example\"]", "dns.upstream"},
-		{"upstream loop", "[dns]\nupstream = [\"127.0.0.156\"]", "round in circles"},
+		{"upstream loop", "[dns]\nupstream = [\"127.0.0.156\"]", "forward queries to itself"},
 		{"cgroup", "[literals]\ncgroup = \"x\"", "literals.cgroup"},
 		{"nonce", "[ilnp]\nnonce_length = 8", "8 is not allowed; allowed: 4 or 12"},
 		{"sessions", "[ilnp]\nmax_sessions = 255", "256 to 1048576"},
@@ -345,6 +345,9 @@ func TestFaultsOfSyntaxHideNothing(t *testing.T) {
 		"[uplinks]\nprefer = [\n  \"eth*\",\n  wlan*,\n]\ninclude = 3\n": "4 ; 6 uplinks.include",
 		"[host]\nmode = \nmode soft\nnid = \"x\"\n":                      "2 ; 3 ; 4 host.nid",
 		"[host]\nmode = \"soft\nnid = \"x\"\n":                           "2 ; 3 host.nid",
+		"[uplinks]\nprefer = [ # the best\n[dns]\nenabled = 5\n":         "2 ; 4 dns.enabled",
+		"[uplinks]\nprefer = [\"]\",\n \"b\"\ninclude = 3\n":             "2 ; 4 uplinks.include",
+		"[uplinks]\nprefer = [\n":                                        "2 ",
 		"[host\n[nothing\n]]\nx = 1":                                     "1 ; 2 ; 4 host.x",
 	} {
 		_, err := Parse("f", []byte(text))

@@ -174,16 +174,43 @@ func readable(name string, text []byte) ([]byte, Errors) {
 		if err := toml.Unmarshal(text, &r); !errors.As(err, &de) {
 			break
 		}
-		found = append(found, faults(name, de)...)
 		key := strings.Join(de.Key(), ".")
+		line, _ := de.Position()
 		if at, ok := places(text)[key]; ok && allowed(key) != "" {
-			text = blank(text, at.line)
+			found, text = append(found, faults(name, de)...), blank(text, at.line)
+		} else if open := unclosed(text, line); open > 0 {
+			found = append(found, &Error{File: name, Line: open, Column: 1, Message: "a list begins here and is not closed: ] is missing"})
+			text = repair(text, open)
 		} else {
-			line, _ := de.Position()
-			text = repair(text, line)
+			found, text = append(found, faults(name, de)...), repair(text, line)
 		}
 	}
 	return text, found
+}
+
+// noList matches what cannot begin or end a list: strings and comments.
+var noList = regexp.MustCompile(`"[^"]*"|'[^']*'|#.*`)
+
+// unclosed returns the line with the last key at or before a line whose list is still open there, as
+// the TOML library finds where the next expression begins, or the text ends; 0: none is.
+func unclosed(text []byte, line int) int {
+	lines := strings.Split(string(text), "\n")
+	if line <= len(lines) && !begins.MatchString(lines[line-1]) {
+		return 0
+	}
+	open := 0
+	for i := min(line, len(lines)) - 1; i >= 0; i-- {
+		l := noList.ReplaceAllString(lines[i], "")
+		if _, value, ok := strings.Cut(l, "="); ok {
+			if open += strings.Count(value, "[") - strings.Count(value, "]"); open > 0 {
+				return i + 1
+			}
+			open = 0
+		} else if !strings.HasPrefix(strings.TrimSpace(l), "[") {
+			open += strings.Count(l, "[") - strings.Count(l, "]")
+		}
+	}
+	return 0
 }
 
 // begins matches a line that begins an expression.

@@ -291,8 +291,8 @@ func (b *borderLook) lookFlows() {
 		b.warn(do, "the table of flows is nearly full, with %d of %d: further flows keep to the preferred locator, and end "+
 			"if its link fails", n, most)
 	} else if b.r.FlowsRefused > 0 {
-		b.add(Note, "border", "", "for flows there was no space %d times since the programs were loaded: such a flow keeps "+
-			"to the preferred locator until one that is idle leaves", b.r.FlowsRefused)
+		b.add(Note, "border", "", "the table of flows was full %d times since the programs were loaded: "+
+			"a flow without an entry keeps to the preferred locator until an idle one leaves", b.r.FlowsRefused)
 	}
 }
 

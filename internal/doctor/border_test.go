@@ -151,7 +151,7 @@ func TestBorderFindings(t *testing.T) {
 		"nearly full": {func(_ *Facts, r *control.BorderReport) { r.Flows = make([]control.BorderFlow, 9) },
 			[]string{"warning border: the table of flows is nearly full, with 9 of 10"}},
 		"was full": {func(_ *Facts, r *control.BorderReport) { r.FlowsRefused = 3 },
-			[]string{"note border: for flows there was no space 3 times"}},
+			[]string{"note border: the table of flows was full 3 times"}},
 		"an older daemon": {func(_ *Facts, r *control.BorderReport) { r.Links = nil }, nil},
 	} {
 		f, r := wellBorder()

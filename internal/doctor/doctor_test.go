@@ -116,7 +116,7 @@ func TestHostFindings(t *testing.T) {
 		"another version": {func(f *Facts) { f.Version = "1.1" },
 			[]string{"warning daemon: roam is 1.1 and the running roamd is 1.0"}},
 		"a part is missing": {func(f *Facts) { f.Daemon.Warnings = []string{"port 53 is taken"} },
-			[]string{"warning daemon: the daemon runs without a part of itself: port 53 is taken"}},
+			[]string{"warning daemon: a part of the daemon has failed: port 53 is taken"}},
 		"a role fails": {func(f *Facts) {
 			withRole(f, control.RoleStatus{State: control.RoleFailed, Error: "no BTF", Do: "see roam.conf:3"})
 		}, []string{"fault role observer: the role does not run: no BTF > see roam.conf:3"}},
@@ -269,7 +269,7 @@ func TestPeerFindings(t *testing.T) {
 		"Packet Too Big": {func(p *PeerFacts) {
 			p.Probed.Paths, p.Probed.TooBig = []control.ProbedPath{through(p, "option udp padded")}, 1400
 		}, []string{"note mtu: wlan0 2001:db8:1:1::/64 > 2001:db8:ff:1::/64: packets of 1500 bytes are too big, and a " +
-			"router says so (1400 are taken)"}},
+			"router says so (1400 pass)"}},
 		"black hole": {func(p *PeerFacts) {
 			p.Probed.Paths, p.PathMTU = []control.ProbedPath{through(p, "option udp padded")}, 1400
 			p.History = append(p.History, control.Event{Kind: "path-narrowed", Path: &p.Probed.Paths[0].Path})
@@ -282,7 +282,7 @@ func TestPeerFindings(t *testing.T) {
 		"firewall": {func(p *PeerFacts) { p.Probed.Opened = 2 },
 			[]string{"note path: 2 times a TCP connection with b.example stalled after a move"}},
 		"one path for each": {func(p *PeerFacts) { p.Session.Spread = "flow" },
-			[]string{"note path: TCP with b.example stood still though each path works"}},
+			[]string{"note path: TCP with b.example stalled although each path works"}},
 		"updates in UDP": {func(p *PeerFacts) { p.History[1].Encapsulated = true },
 			[]string{"warning updates: the last Locator Update was acknowledged in UDP only"}},
 		"updates filtered": {func(p *PeerFacts) { p.History = p.History[:1] },
@@ -291,7 +291,7 @@ func TestPeerFindings(t *testing.T) {
 			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})
 		}, []string{"note refused: input in its name was refused: wrong nonce"}},
 		"a small path": {func(p *PeerFacts) { p.PathMTU = 1280 },
-			[]string{"warning mtu: the path takes packets of 1280 bytes at most"}},
+			[]string{"warning mtu: the path carries packets of at most 1280 bytes"}},
 		"a path large enough": {func(p *PeerFacts) { p.PathMTU = 1400 }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -230,7 +230,7 @@ func judgeIPTables(e *examination, save string, session netip.Prefix) {
 			open = true
 		case w[1] == "OUTPUT" && drops && (update || options) && !open:
 			e.add(Fault, "firewall", "before it: ip6tables -I OUTPUT -p icmpv6 --icmpv6-type 156 -j ACCEPT",
-				"ip6tables %s keeps Locator Updates in", rule)
+				"ip6tables %s drops outgoing Locator Updates", rule)
 		case w[1] == "PREROUTING" && drops && slices.Contains(w, "rpfilter") && slices.Contains(w, "--invert") &&
 			!slices.Contains(w, "--loose"):
 			e.add(Fault, "firewall", fmt.Sprintf("before it: ip6tables -t raw -I PREROUTING -s %s -j ACCEPT", session),

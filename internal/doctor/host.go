@@ -31,7 +31,7 @@ func lookDaemon(e *examination, f Facts) {
 		if isRoleWarning(s.Roles, w) {
 			continue // lookRoles has it
 		}
-		e.add(Warning, "daemon", "", "the daemon runs without a part of itself: %s", w)
+		e.add(Warning, "daemon", "", "a part of the daemon has failed: %s", w)
 	}
 	if f.Version != s.Version {
 		e.add(Warning, "daemon", "restart the daemon: `systemctl restart roamd`; sessions go on",
@@ -96,7 +96,7 @@ func lookNames(e *examination, f Facts) {
 		e.add(Warning, "names", "`roam config show` has dns.listen; see the daemon's warning", "names are not answered")
 		return
 	case !c.ManageResolvConf:
-		e.add(Note, "names", "", "dns.manage_resolv_conf is false: somebody else must send names to %s", s.Listen)
+		e.add(Note, "names", "", "dns.manage_resolv_conf is false: another program must send queries to %s", s.Listen)
 		return
 	case !s.Managed:
 		e.add(Warning, "names", "", "%s does not point to %s: applications do not find correspondents by name", c.ResolvConf,

@@ -26,8 +26,8 @@ func lookLinks(e *examination, f Facts) {
 			continue
 		}
 		if l.MTU > 0 && l.MTU < minimumMTU+16 {
-			e.add(Warning, "uplinks", "raise its MTU, if the network allows", "%s has an MTU of %d, so that full packets have "+
-				"no room for the nonce: after a move, bulk data waits for the Locator Update", l.Name, l.MTU)
+			e.add(Warning, "uplinks", "raise its MTU, if the network allows", "%s has an MTU of %d, so full-sized packets "+
+				"cannot carry the nonce: after a move, bulk data waits for the Locator Update", l.Name, l.MTU)
 		}
 	}
 	for _, l := range f.Locators {

@@ -46,7 +46,7 @@ func lookPeer(e *examination, f Facts) {
 	lookUpdates(e, p)
 	lookRefused(e, p)
 	if p.PathMTU > 0 && p.PathMTU < minimumMTU+16 {
-		e.add(Warning, "mtu", "", "the path takes packets of %d bytes at most: full ones have no room for the nonce",
+		e.add(Warning, "mtu", "", "the path carries packets of at most %d bytes: full-sized packets cannot carry the nonce",
 			p.PathMTU)
 	}
 }

@@ -83,8 +83,8 @@ func lookNotAdmitted(e *examination, f Facts) {
 		return
 	}
 	e.add(Note, "refused", "if a peer has only plain IPv6 with this host: `roam export` there, and `roam add LINE` here",
-		"this host has sent %d ICMPv6 Parameter Problems since boot: with one of these a host is refused that wants a "+
-			"session and is not known here", f.Refused)
+		"this host has sent %d ICMPv6 Parameter Problems since boot: each refuses an unknown host that "+
+			"requests a session", f.Refused)
 }
 
 // missingHalf says what to do if a peer refuses our nonce: it may run Roam and not know

@@ -63,13 +63,13 @@ func lookSession(e *examination, f Facts) {
 	switch {
 	case f.LinksKnown && !here:
 		e.add(Fault, "device", "restart the daemon: `systemctl restart roamd`", "%s, the device of session addresses, is "+
-			"gone or has no address: all sessions stand still", device)
+			"gone or has no address: all sessions are blocked", device)
 	case f.LinksKnown && slices.ContainsFunc(f.Links, func(l Link) bool { return l.Name == device && !l.Up }):
 		e.add(Fault, "device", "ip link set "+device+" up; systemctl restart roamd", "%s, the device of session addresses, "+
-			"is down: all sessions stand still", device)
+			"is down: all sessions are blocked", device)
 	case f.SessionRoutes != nil && !routed:
 		e.add(Fault, "device", "restart the daemon: `systemctl restart roamd`",
-			"no route leads %v to %s: all sessions stand still", f.Config.SessionNet(), device)
+			"no route leads %v to %s: all sessions are blocked", f.Config.SessionNet(), device)
 	}
 	for _, r := range f.SessionRoutes {
 		switch {

@@ -29,7 +29,7 @@ func lookWays(e *examination, p *PeerFacts) {
 	lookOneWay(e, p)
 	if p.Session.Spread == "flow" {
 		e.add(Note, "path", "nothing has to be done; UDP and different connections use all paths: "+doPaths,
-			"TCP with %s stood still though each path works: a firewall on one of them tracks connections, so each connection "+
+			"TCP with %s stalled although each path works: a firewall on one of them tracks connections, so each connection "+
 				"keeps to one path", p.Word)
 	}
 	if p.Session.Spread == "length" {
@@ -73,7 +73,7 @@ func lookSize(e *examination, p *PeerFacts, path control.ProbedPath) {
 		return e.Kind == control.KindPathNarrowed && e.Path != nil && *e.Path == path.Path
 	})
 	if !narrowed && (p.PathMTU > 0 && p.PathMTU < path.Bytes || p.Probed.TooBig > 0) {
-		e.add(Note, "mtu", "", "%s: packets of %d bytes are too big, and a router says so (%d are taken): senders follow",
+		e.add(Note, "mtu", "", "%s: packets of %d bytes are too big, and a router says so (%d pass): senders adapt",
 			pathText(path.Path), path.Bytes, leastOf(p.PathMTU, p.Probed.TooBig))
 		return
 	}
@@ -123,7 +123,7 @@ func lookUpdates(e *examination, p *PeerFacts) {
 	case encap && whole:
 		e.add(Warning, "updates", "let ICMPv6 type 156 pass on the way and at both ends: docs/firewall.md; or leave it so",
 			"the last Locator Update was acknowledged in UDP only, and echoes pass: something drops ICMPv6 type 156; each "+
-				"move takes a repetition longer to be known")
+				"move is acknowledged only after a retransmission")
 	case encap:
 		e.ok("updates", "it acknowledged the last Locator Update, in UDP")
 	case last != "":

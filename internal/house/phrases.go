@@ -24,6 +24,8 @@ var phrases = []term{
 	{word(`asks? (a|the|every|each|all) paths?`), "probe"},
 	{word(`shows? (a|its|the) nonce|nonce is shown`), "send a nonce"},
 	{word(`carriage`), "encapsulation"},
+	{word(`room (for|of)|no room|makes room`), "capacity, or space"},
+	{word(`round in circles`), "what sends to what"},
 	{word(`proven locators?`), "validated locator"},
 }
 

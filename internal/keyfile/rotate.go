@@ -121,7 +121,7 @@ func Rotate(cfg config.Config, now time.Time, keep time.Duration) (nidkey.Key, O
 	return *k, *old, nil
 }
 
-// Revoke removes the replaced key, so that it vouches no more; false: there is none.
+// Revoke removes the replaced key, so that it no longer vouches; false: there is none.
 func Revoke(cfg config.Config) (bool, error) {
 	err := os.Remove(OldPath(cfg))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -103,7 +103,7 @@ func reportLoss(b *testing.B, u *workload.UDP, name, says string) {
 func BenchmarkOutage(b *testing.B) {
 	w := newWorld(b, 1, linkem.Params{Delay: 10 * time.Millisecond})
 	w.startRoam(b, "soft", "net1")
-	w.ping(b, "cn", 1)
+	w.ping(b, "cn", 5) // one answer is enough
 	tcp := func(name string, port int, down bool, every time.Duration) *workload.TCP {
 		c, err := workload.StartTCP(b.Context(), w.cn, w.mn, b.TempDir(), workload.TCPOptions{
 			Name: name, Target: "cn", Port: port, Size: 200, Every: every, Down: down, CC: "cubic",

@@ -111,7 +111,7 @@ func TestExchanges(t *testing.T) {
 		update(t, 0, false, mn, cn, 9, 1), update(t, 20, true, cn, mn, 9, 1),
 		update(t, 1000, false, mn, cn, 9, 2, 1), update(t, 1300, false, mn, cn, 9, 2, 1),
 		update(t, 1320, true, cn, mn, 9, 2, 1),
-		update(t, 2000, false, mn, cn, 9, 2, 1), update(t, 2020, true, cn, mn, 9, 2, 1),
+		update(t, 3000, false, mn, cn, 9, 2, 1), update(t, 3020, true, cn, mn, 9, 2, 1),
 		update(t, 8000, false, mn, cn, 9, 2, 1), update(t, 8020, true, cn, mn, 9, 2, 1),
 	}
 	e := Exchanges(list, 0xa1, 0xc1)
@@ -137,11 +137,32 @@ func TestOvertakingUpdateIsRepeated(t *testing.T) {
 		update(t, 0, false, mn, cn, 9, 2, 1), update(t, 100, false, mn, cn, 9, 2),
 		update(t, 200, true, cn, mn, 9, 2, 1), update(t, 300, true, cn, mn, 9, 2),
 		update(t, 301, false, mn, cn, 9, 2), update(t, 501, true, cn, mn, 9, 2),
-		update(t, 502, false, mn, cn, 9, 2), update(t, 702, true, cn, mn, 9, 2),
+		update(t, 2302, false, mn, cn, 9, 2), update(t, 2502, true, cn, mn, 9, 2),
 	}
 	e := Exchanges(list, 0xa1, 0xc1)
 	if len(e) != 4 || !e[2].Refresh || e[2].Early || !e[3].Refresh || !e[3].Early {
 		t.Errorf("%+v", e)
+	}
+}
+
+// An update that renews no lifetime is a repeat and not early, nor does it put off the time at which
+// the next refresh is early.
+func TestRepeats(t *testing.T) {
+	mn, cn := roam.ILV{NID: 0xa1, L64: 1}, roam.ILV{NID: 0xc1, L64: 9}
+	for last, early := range map[int]bool{4000: true, 5000: false} {
+		list := []Packet{
+			update(t, 0, false, mn, cn, 9, 2, 1), update(t, 20, true, cn, mn, 9, 2, 1),
+			update(t, 900, false, mn, cn, 9, 2, 1), update(t, 920, true, cn, mn, 9, 2, 1),
+			update(t, 1900, false, mn, cn, 8, 2, 1), update(t, 1920, true, cn, mn, 8, 2, 1),
+			update(t, last, false, mn, cn, 9, 2, 1), update(t, last+20, true, cn, mn, 9, 2, 1),
+		}
+		e := Exchanges(list, 0xa1, 0xc1)
+		if len(e) != 4 || !e[1].Repeat || e[1].Early || !e[2].Repeat || !e[2].Refresh || e[2].Early {
+			t.Fatalf("%+v", e)
+		}
+		if e[3].Repeat || e[3].Early != early {
+			t.Errorf("renewed after %d ms: repeat %v, early %v, want %v", last, e[3].Repeat, e[3].Early, early)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package packets
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"roam"
 )
@@ -74,11 +75,16 @@ type Exchange struct {
 	Messages int      // sent, acknowledgements not counted
 	Acks     []Packet // in order of arrival
 	Refresh  bool     // tells of the same set as the one before
-	// Early marks a refresh before half of the announced lifetime was over, unless it repeats
-	// an update that left before the one before it was acknowledged: the two may have arrived
-	// in either order.
+	// Repeat marks a refresh that renews no lifetime: a host that hears nothing on a path
+	// complains by one.
+	Repeat bool
+	// Early marks a refresh that renews lifetimes before half of the announced one was over, unless
+	// it repeats an update that left before the one before it was acknowledged: the two may have
+	// arrived in either order.
 	Early    bool
-	overtook bool // left while the one before was not acknowledged
+	overtook bool      // left while the one before was not acknowledged
+	renewed  time.Time // when the lifetimes that the correspondent has were announced
+	least    uint16    // the shortest of these, in seconds
 }
 
 // Exchanges matches the updates that a host sent to one correspondent with the received
@@ -108,7 +114,7 @@ func Exchanges(list []Packet, own, peer roam.NID) (out []Exchange) {
 // note adds a message that was sent.
 func note(out []Exchange, p Packet, u Update) []Exchange {
 	if len(out) == 0 {
-		return append(out, Exchange{Update: u, Sent: p, Messages: 1})
+		return append(out, newExchange(p, u))
 	}
 	last := &out[len(out)-1]
 	if last.SameSet(u) && len(last.Acks) == 0 {
@@ -116,9 +122,31 @@ func note(out []Exchange, p Packet, u Update) []Exchange {
 		last.Update = u // lifetimes have decreased; the acknowledgement echoes them
 		return out
 	}
-	e := Exchange{Update: u, Sent: p, Messages: 1, Refresh: last.SameSet(u), overtook: len(last.Acks) == 0}
-	e.Early = e.Refresh && !last.overtook && p.At.Sub(last.Sent.At).Seconds() < float64(last.least())/2
+	e := newExchange(p, u)
+	e.Refresh, e.overtook = last.SameSet(u), len(last.Acks) == 0
+	if e.Refresh && !last.overtook {
+		if e.Repeat = !last.isRenewedBy(e); e.Repeat {
+			e.renewed, e.least = last.renewed, last.least
+		}
+		e.Early = !e.Repeat && p.At.Sub(last.renewed).Seconds() < float64(last.least)/2
+	}
 	return append(out, e)
+}
+
+func newExchange(p Packet, u Update) Exchange {
+	return Exchange{Update: u, Sent: p, Messages: 1, renewed: p.At, least: u.least()}
+}
+
+// rounding is by how much the ends of a lifetime differ at most that was announced twice, in
+// whole seconds.
+const rounding = time.Second
+
+// isRenewedBy reports whether a later exchange of the same set has a locator end later.
+func (e Exchange) isRenewedBy(later Exchange) bool {
+	return slices.ContainsFunc(later.Locators, func(l Locator) bool {
+		i := slices.IndexFunc(e.Locators, func(o Locator) bool { return o.L64 == l.L64 })
+		return later.Sent.At.Sub(e.Sent.At)+time.Duration(int(l.Lifetime)-int(e.Locators[i].Lifetime))*time.Second > rounding
+	})
 }
 
 func nid(a [16]byte) roam.NID { return roam.NID(binary.BigEndian.Uint64(a[8:])) }

@@ -13,8 +13,8 @@ import (
 const fake = `#!/bin/sh
 case "$1 $2" in
 "list ") printf 'A paper\n  good-one  title\n  bad-one   title\n\nOther\n  no-tool  title\n' ;;
-"run good-one") echo '{}' >"$6"; echo '  pass  a claim' ;;
-"run bad-one") echo '{}' >"$6"; echo '  FAIL  a claim'; exit 1 ;;
+"run good-one") echo '{}' >"$6"; printf 'VERDICT       CLAIM\npass          a claim\nnot measured  another\n' ;;
+"run bad-one") echo '{}' >"$6"; printf 'VERDICT  CLAIM\nFAIL     a claim\n'; exit 1 ;;
 "run no-tool") echo 'roam-lab: programs are missing: apt-get install it' >&2; exit 1 ;;
 report*) : >"$2/index.html"; echo "$2/index.html" ;;
 esac
@@ -43,7 +43,7 @@ func TestAllExperiments(t *testing.T) {
 	if err == nil {
 		t.Error("a failed experiment ended with status 0")
 	}
-	for _, want := range []string{"good-one", "1 pass, 0 FAIL", "0 pass, 1 FAIL",
+	for _, want := range []string{"good-one", "1 pass, 0 FAIL, 1 not measured", "0 pass, 1 FAIL, 0 not measured",
 		"could not be measured: roam-lab: programs are missing", "overview: " + out} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %q:\n%s", want, text)

@@ -23,6 +23,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,6 +86,7 @@ type Scene struct {
 	ra     *raWatch
 	mu     sync.Mutex
 	isup   map[string]bool // "mn/net1"
+	kept   string          // the directory of its captures; "" without
 }
 
 // End is an end host in the form that arms use.
@@ -223,8 +226,7 @@ func NID(host string) roam.NID {
 	if host == "mn" {
 		return 0x1000_0000_0000_00a1
 	}
-	var i int
-	_, _ = fmt.Sscanf(host, "cn%d", &i) // names are our own
+	i, _ := strconv.Atoi(strings.TrimPrefix(host, "cn")) // names are our own
 	return 0x1000_0000_0000_00c0 + roam.NID(i)
 }
 

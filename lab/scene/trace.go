@@ -62,6 +62,11 @@ func (s *Scene) Run(ctx context.Context, plan Schedule, board func() []live.Sess
 	for _, e := range s.Ends {
 		if e.Node != nil {
 			t.Events[e.Host.Name()] = e.Node.Events()
+			if s.kept != "" {
+				if err := keepEvents(s.kept, e.Host.Name(), t.Events[e.Host.Name()]); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return t, nil

@@ -24,7 +24,7 @@ func Split(packet []byte, mtu int, id uint32) ([][]byte, error) {
 	head, rest := packet[:c.UpperOffset], packet[c.UpperOffset:]
 	step := (mtu - len(head) - FragmentHeaderLen) &^ fragmentFlags // fragments but the last are multiples of 8
 	if step <= 0 {
-		return nil, fmt.Errorf("split packet: %d bytes of headers leave no room in %d: %w", len(head), mtu, ErrMalformed)
+		return nil, fmt.Errorf("split packet: %d bytes of headers leave no space in %d: %w", len(head), mtu, ErrMalformed)
 	}
 	var out [][]byte
 	for off := 0; off < len(rest); off += step {

@@ -22,7 +22,7 @@ const (
 
 // errIndexFull is wrapped when a session finds no entry in the index although there
 // are slots: hundreds with one hash, which chance does not bring about.
-var errIndexFull = errors.New("index of sessions has no room for these identifiers")
+var errIndexFull = errors.New("index of sessions has no space for these identifiers")
 
 // buckets returns how many the index of so many sessions has: a power of two,
 // at most half of the entries in use. 64 are a page, the least that can be

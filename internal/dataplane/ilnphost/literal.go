@@ -101,7 +101,7 @@ func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 		err := l.objs.Literals.Put(&key, &val)
 		if errors.Is(err, unix.E2BIG) {
 			full = true
-			errs = append(errs, fmt.Errorf("note literal addresses: room for %d of %d", len(l.set), len(want)))
+			errs = append(errs, fmt.Errorf("note literal addresses: space for %d of %d", len(l.set), len(want)))
 			continue
 		}
 		if err != nil {

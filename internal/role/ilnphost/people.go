@@ -204,5 +204,5 @@ func (h *Host) RemovePeer(ctx context.Context, q control.RemoveRequest) (control
 }
 
 func unknownPeer(word string) error {
-	return control.Errorf(control.CodeNotFound, "no correspondent is called %q", word).WithHint("`roam peer show` lists who is known")
+	return control.Errorf(control.CodeNotFound, "no peer is called %q", word).WithHint("`roam peer show` lists who is known")
 }

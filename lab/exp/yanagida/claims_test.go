@@ -306,7 +306,8 @@ func (s *suite) signals() {
 		x.signal(st.At+400*ms, "net1", "net1", "net3")
 		x.signal(st.At+800*ms, "net2", set...)
 	}, nil)
-	s.moving("told again early", "no-early-refresh", func(x *script) { x.signal(st.At+time.Second, "net2", set...) }, nil)
+	s.moving("renewed early", "no-early-refresh", func(x *script) { x.signal(st.At+attach+1200*ms, "net2", set...) }, nil)
+	s.moving("told again", "no-repeats", func(x *script) { x.signal(st.At+attach+900*ms, "net2", set...) }, nil)
 }
 
 // guards are the runs that decide nothing.

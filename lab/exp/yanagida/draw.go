@@ -161,7 +161,7 @@ func updateTable(o *outcome, which string) result.Table {
 		o.Exchanges,
 		figure.Col("at", func(e exchange) string { return fmt.Sprintf("%.2f s", e.T) }),
 		figure.Col("set", func(e exchange) string { return e.Set }),
-		figure.Col("kind", func(e exchange) string { return map[bool]string{true: "refresh", false: "change"}[e.Refresh] }),
+		figure.Col("kind", exchange.kind),
 		figure.Col("messages", func(e exchange) string { return fmt.Sprint(e.Messages) }),
 		figure.Col("acknowledgements", func(e exchange) string { return fmt.Sprint(e.Acks) }),
 		figure.Col("to the first acknowledgement", func(e exchange) string { return fmt.Sprintf("%.1f ms", e.RTTMs) }),

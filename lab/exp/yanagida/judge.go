@@ -174,6 +174,7 @@ func (s *seen) signalling(o *outcome) {
 			Messages: e.Messages,
 			Acks:     len(e.Acks),
 			Refresh:  e.Refresh,
+			Repeat:   e.Repeat,
 			Early:    e.Early,
 		}
 		if len(e.Acks) > 0 {

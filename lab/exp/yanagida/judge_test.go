@@ -94,8 +94,7 @@ func synthetic(extra ...packets.Packet) *seen {
 func TestJudgeOfAPassWithoutFault(t *testing.T) {
 	var o outcome
 	synthetic().judge(&o)
-	changes, messages, refreshes, early := o.updates()
-	if changes != 2 || messages != 4 || refreshes != 0 || early != 0 {
+	if n := o.updates(); n != (told{changes: 2, messages: 4}) {
 		t.Errorf("updates %+v", o.Exchanges)
 	}
 	if o.NewLocators != 1 || o.BeforeAck != 1 || len(o.BeforeLU) != 0 || o.AfterRemoval != 0 || o.WrongSource != 0 {
@@ -128,8 +127,7 @@ func TestJudgeSeesFaults(t *testing.T) {
 			return o.AfterRemoval == 1 && o.AfterRemovalMs > 498
 		}},
 		"an update that none had": {update(4000, "net1", false, l1, l2), func(o outcome) bool {
-			c, _, _, _ := o.updates()
-			return c == 3
+			return o.updates().changes == 3
 		}},
 	} {
 		var o outcome
@@ -205,5 +203,24 @@ func TestUntilBack(t *testing.T) {
 	pl.Steps = pl.Steps[:4]
 	if got := untilBack(pl); got.Length != time.Minute || len(got.Steps) != 4 {
 		t.Errorf("never back: %d steps in %v", len(got.Steps), got.Length)
+	}
+}
+
+func TestKindOfAnUpdate(t *testing.T) {
+	for want, e := range map[string]exchange{
+		"change": {}, "refresh": {Refresh: true, Early: true}, "repeat": {Refresh: true, Repeat: true},
+	} {
+		if e.kind() != want {
+			t.Errorf("%+v is a %s, want %s", e, e.kind(), want)
+		}
+	}
+}
+
+func TestUpdatesAreCountedByKind(t *testing.T) {
+	o := outcome{Exchanges: []exchange{
+		{Messages: 2, Acks: 1}, {Refresh: true}, {Refresh: true, Early: true}, {Refresh: true, Repeat: true},
+	}}
+	if n := o.updates(); n != (told{changes: 1, messages: 3, refreshes: 2, repeats: 1, early: 1}) {
+		t.Errorf("%+v", n)
 	}
 }

@@ -140,15 +140,16 @@ func inner(v []float64) []float64 {
 
 // signals sets the metrics of Locator Updates and their effects.
 func signals(r *result.Result, o *outcome) {
-	changes, messages, refreshes, early := o.updates()
+	n := o.updates()
 	worst(r, "lu_exchanges_off", float64(o.ChangesOff))
-	if changes > 0 {
-		worst(r, "lu_messages_per_change", float64(messages)/float64(changes))
+	if n.changes > 0 {
+		worst(r, "lu_messages_per_change", float64(n.messages)/float64(n.changes))
 	}
-	add(r, "lu_exchanges", changes)
+	add(r, "lu_exchanges", n.changes)
 	add(r, "lu_changes_of_set", o.Changes)
-	add(r, "lu_refreshes", refreshes)
-	add(r, "lu_refreshes_early", early)
+	add(r, "lu_refreshes", n.refreshes)
+	add(r, "lu_refreshes_early", n.early)
+	add(r, "lu_repeats", n.repeats)
 	add(r, "data_before_lu", len(o.BeforeLU))
 	add(r, "new_locators", o.NewLocators)
 	add(r, "new_locators_waited", o.NewLocators-o.BeforeAck)

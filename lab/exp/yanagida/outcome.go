@@ -77,7 +77,19 @@ type exchange struct {
 	Acks     int
 	RTTMs    float64 // to the first acknowledgement; 0 without one
 	Refresh  bool
+	Repeat   bool
 	Early    bool
+}
+
+// kind says what an update is for: a repeat renews nothing, as its sender suspects a path.
+func (e exchange) kind() string {
+	switch {
+	case e.Repeat:
+		return "repeat"
+	case e.Refresh:
+		return "refresh"
+	}
+	return "change"
 }
 
 // early is a packet from a new locator before the update that lists it.
@@ -97,20 +109,28 @@ func (w *way) loss(what string) result.Loss {
 		Sockets: min(w.Overflows, max(0, w.AppLost-w.Lost))}
 }
 
-// updates counts the exchanges that announce a change, and their messages.
-func (o *outcome) updates() (changes, messages, refreshes, early int) {
+// told counts Locator Updates.
+type told struct {
+	changes, messages         int // exchanges that announce a change, and their messages
+	refreshes, repeats, early int
+}
+
+func (o *outcome) updates() (n told) {
 	for _, e := range o.Exchanges {
-		if e.Refresh {
-			refreshes++
-			if e.Early {
-				early++
-			}
-			continue
+		switch {
+		case e.Repeat:
+			n.repeats++
+		case e.Early:
+			n.early++
+			n.refreshes++
+		case e.Refresh:
+			n.refreshes++
+		default:
+			n.changes++
+			n.messages += e.Messages + e.Acks
 		}
-		changes++
-		messages += e.Messages + e.Acks
 	}
-	return changes, messages, refreshes, early
+	return n
 }
 
 // flows reports whether data arrived in both directions until the end: in the last two
