@@ -262,6 +262,7 @@ func (h *Host) onTick(now time.Time) {
 	h.listLiterals(now)
 	h.watchCounters(now)
 	h.watchNotAdmitted()
+	watchFormer(h, now)
 	h.rendezvous.lookAgain(now, h)
 	if !h.plane.Behind() {
 		h.over.Do(func() { close(h.tookOver) })
