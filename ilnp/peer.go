@@ -282,6 +282,9 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 	if k := c.recordOf(s); k != nil {
 		p.Names, p.PlainRefused, p.KeyCopy = slices.Clone(k.names), k.guard.why, slices.Clone(k.copiedAt(now))
 	}
+	if k := c.known[s.remoteNID]; k != nil && p.Proved {
+		p.OwnKeyCopy = slices.Clone(k.oursAt(now))
+	}
 	return p
 }
 
