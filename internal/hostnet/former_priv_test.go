@@ -35,9 +35,18 @@ func TestFormerIdentifier(t *testing.T) {
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}
-	next(t, h, present(netA))
+	sound := func(l roam.L64) func(Event) bool {
+		return func(ev Event) bool {
+			if bad, is := ev.(Trouble); is {
+				t.Errorf("trouble: %v", bad)
+			}
+			at, is := ev.(LocatorChanged)
+			return is && present(l)(at)
+		}
+	}
+	next(t, h, sound(netA))
 	router.Advertise("lan", advert(netB))
-	next(t, h, present(netB))
+	next(t, h, sound(netB))
 	stand := func(device string, l roam.L64, nids ...roam.NID) {
 		t.Helper()
 		testutil.Eventually(t, 30*time.Second, func() bool {

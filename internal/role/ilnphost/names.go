@@ -124,8 +124,12 @@ func (h *Host) useHosts(
 		}
 	}
 	for _, r := range hosts.Records {
-		if old, ok := h.records[r.NID]; ok && !all && reflect.DeepEqual(old, r) {
+		old, known := h.records[r.NID]
+		if known && !all && reflect.DeepEqual(old, r) {
 			continue
+		}
+		if retired != 0 && !known { // a session under the new identifier has proven nothing before
+			core.RemovePeer(now, r.NID)
 		}
 		err := h.know(now, core, r)
 		if err != nil && !errors.Is(err, dataplane.ErrFull) {
