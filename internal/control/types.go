@@ -111,18 +111,17 @@ type Session struct {
 	InUse         *Path           `json:"in_use,omitempty"`     // the one that the last packets took; absent: none yet
 	RTTMS         float64         `json:"rtt_ms"`               // of the last exchange; 0: unknown
 	Since         time.Time       `json:"since,omitzero"`
-	Checksum      string          `json:"checksum"`               // rule of checksums on the wire: "ipv6" or "rfc6741"
-	ChecksumICMP  string          `json:"checksum_icmp"`          // the same of ICMPv6, Locator Updates included: "ipv6", "rfc6741", or "sought" while it has shown none
-	UpdateForm    string          `json:"update_form"`            // of Locator Updates sent to it: "rfc6743", "draft" or "linux"
-	OptionOn      string          `json:"option_on"`              // which packets to it carry the Nonce option: "first" or "always"
-	Encapsulation string          `json:"encapsulation"`          // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
-	Spread        string          `json:"spread"`                 // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
-	Proof         string          `json:"proof"`                  // what says who it is: a word like ProofKeyed
-	Proved        bool            `json:"proved,omitempty"`       // it has proven its key at set-up
-	LacksKey      bool            `json:"lacks_key,omitempty"`    // its last update had no MAC: forged, or it lacks our key
-	KeyCopy       []roam.L64      `json:"key_copy,omitempty"`     // where two hosts with its key were, the newer one first
-	OwnKeyCopy    []roam.L64      `json:"own_key_copy,omitempty"` // the same of this host's key, as it says
-	WhyPlain      string          `json:"why_plain,omitempty"`    // why the state is "plain"
+	Checksum      string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
+	ChecksumICMP  string          `json:"checksum_icmp"`       // the same of ICMPv6, Locator Updates included: "ipv6", "rfc6741", or "sought" while it has shown none
+	UpdateForm    string          `json:"update_form"`         // of Locator Updates sent to it: "rfc6743", "draft" or "linux"
+	OptionOn      string          `json:"option_on"`           // which packets to it carry the Nonce option: "first" or "always"
+	Encapsulation string          `json:"encapsulation"`       // how control messages go: "options", or "udp" where a path in use drops options or ICMPv6
+	Spread        string          `json:"spread"`              // how TCP is spread over several paths: by "packet"; by "flow", where something on a path tracks connections; by "length", where some take more than twice as long as others
+	Proof         string          `json:"proof"`               // what says who it is: a word like ProofKeyed
+	Proved        bool            `json:"proved,omitempty"`    // it has proven its key at set-up
+	LacksKey      bool            `json:"lacks_key,omitempty"` // its last update had no MAC: forged, or it lacks our key
+	KeyCopy       []roam.L64      `json:"key_copy,omitempty"`  // where two hosts with its key were, the newer one first
+	WhyPlain      string          `json:"why_plain,omitempty"` // why the state is "plain"
 	Refused       PlainRefusal    `json:"plain_refused,omitzero"`
 	LastMove      time.Time       `json:"last_move,omitzero"` // when either side last changed its locators
 	LastMoveMS    float64         `json:"last_move_ms"`       // what that cost: Locator Update to acknowledgement; 0: unknown
@@ -130,6 +129,9 @@ type Session struct {
 	TxBytes       uint64          `json:"tx_bytes"`
 	RxPackets     uint64          `json:"rx_packets"`
 	RxBytes       uint64          `json:"rx_bytes"`
+
+	// OwnKeyCopy is where two hosts with the key of this host were, as the peer says.
+	OwnKeyCopy []roam.L64 `json:"own_key_copy,omitempty"`
 }
 
 // PlainRefusal says that plain IPv6 would have been used to a peer whose key is known, and was not.

@@ -48,8 +48,9 @@ func lookOwnKey(e *examination, f Facts) {
 		if len(s.Names) > 0 {
 			name = s.Names[0]
 		}
-		e.add(Fault, "key", "if the state directory was copied, remove `key` and `nid` on one of both hosts, run `roam key new` "+
-			"there, and add its new line on the peers; else the key of this host was stolen: see the how-to about keys",
+		e.add(Fault, "key", "if the state directory was copied, remove `key` and `nid` on one of both hosts, run "+
+			"`roam key new` there, and add its new line on the peers; else the key of this host was stolen: see the "+
+			"how-to about keys",
 			"two hosts have proven the key of this one to %s: at %s; one of them is this host", name, places(s.OwnKeyCopy))
 		return
 	}

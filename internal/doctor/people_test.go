@@ -123,7 +123,8 @@ func TestKeyCopySeenByAll(t *testing.T) {
 	f := well()
 	f.Sessions = []control.Session{{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: "established", Proof: "keyed",
 		KeyCopy: []roam.L64{0x2001_0db8_0000_0007, 0x2001_0db8_0000_0008}}}
-	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "the key of c: one at 2001:0db8:0000:0007, and 2001:0db8:0000:0008") {
+	const both = "the key of c: one at 2001:0db8:0000:0007, and 2001:0db8:0000:0008"
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], both) {
 		t.Errorf("the host that has seen both: %q", b)
 	}
 	for _, names := range [][]string{{"c"}, nil} {

@@ -51,7 +51,9 @@ func TestBorderRotates(t *testing.T) {
 	capture, err := s.Provider[0].Capture(ctx, "site", seen, 400,
 		"net", site.Internals[0].String(), "or", "ip6[48]==156 or ip6[88]==156")
 	must(err)
-	for name, pair := range map[string][2]*node.Node{"rotating": {s.Inside, s.Outside}, "outside": {s.Outside, s.Inside}} {
+	for name, pair := range map[string][2]*node.Node{
+		"rotating": {s.Inside, s.Outside}, "outside": {s.Outside, s.Inside},
+	} {
 		roamAt(pair[1], "add", roamAt(pair[0], "export"), "--as", name, "--replace")
 	}
 	proven := func() int {

@@ -38,7 +38,8 @@ func keyedPackets(t *testing.T) (list []keyedPacket) {
 	to := roam.ILV{L64: 0x2001_0db8_0001_000a, NID: 0x1c4f_52a9_7be1_0d33}
 	n := ilnp.Nonce{Len: 4, Bytes: [12]byte{0x71, 0x08, 0xde, 0x2b}}
 	lu := func(op ilnp.Operation) ilnp.LocatorUpdate {
-		return ilnp.LocatorUpdate{Operation: op, Locators: []ilnp.LocatorEntry{{L64: from.L64, Preference: 10, Lifetime: 600}}}
+		list := []ilnp.LocatorEntry{{L64: from.L64, Preference: 10, Lifetime: 600}}
+		return ilnp.LocatorUpdate{Operation: op, Locators: list}
 	}
 	put := func(name string, k keyedPacket, b []byte, err error) {
 		t.Helper()
@@ -60,7 +61,8 @@ func keyedPackets(t *testing.T) (list []keyedPacket) {
 		}
 	}
 	for i, name := range []string{"offer", "answer", "confirmation", "challenge", "notice"} {
-		p := ilnp.Proof{Step: ilnp.ProofOffer + ilnp.ProofStep(i), Counter: 0x0102030405060708, Locators: [8]roam.L64{from.L64, 7: 5}}
+		p := ilnp.Proof{Step: ilnp.ProofOffer + ilnp.ProofStep(i), Counter: 0x0102030405060708}
+		p.Locators = [8]roam.L64{from.L64, 7: 5}
 		series(p.Ephemeral[:], 0x40)
 		series(p.Token[:], 0x80)
 		series(p.MAC[:], 0xc0)
@@ -78,7 +80,9 @@ func keyedPackets(t *testing.T) (list []keyedPacket) {
 	series(v.ByNew[:], 0xd0)
 	b, err := ilnp.BuildVouch(from, to, n, lu(ilnp.Advertisement), v)
 	put("vouch", keyedPacket{vouch: &v}, b, err)
-	for name, op := range map[string]ilnp.Operation{"update": ilnp.Advertisement, "acknowledgement": ilnp.Acknowledgement} {
+	for name, op := range map[string]ilnp.Operation{
+		"update": ilnp.Advertisement, "acknowledgement": ilnp.Acknowledgement,
+	} {
 		message, err := lu(op).AppendTo(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +130,8 @@ func TestKeyedGolden(t *testing.T) {
 			t.Errorf("%s: %v", k.name, err)
 			continue
 		}
-		same := (p.Proof == nil) == (k.proof == nil) && (p.Seal == nil) == (k.seal == nil) && (p.Vouch == nil) == (k.vouch == nil)
+		same := (p.Proof == nil) == (k.proof == nil) && (p.Seal == nil) == (k.seal == nil) &&
+			(p.Vouch == nil) == (k.vouch == nil)
 		if !same || p.Proof != nil && *p.Proof != *k.proof || p.Seal != nil && *p.Seal != *k.seal ||
 			p.Vouch != nil && *p.Vouch != *k.vouch || p.Encapsulated != k.encap {
 			t.Errorf("%s reads as %+v", k.name, p)
