@@ -242,7 +242,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	case challenge == 0 && c.prover.exceeds(now):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofMany
-	case !k.offers.accepts(maskCounter(key, offer), challenge):
+	case !k.offers.accepts(now, maskCounter(key, offer), challenge):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofOld
 	}
