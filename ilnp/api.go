@@ -430,6 +430,7 @@ type PeerState struct {
 	Listed       bool          // its record names the locators where it may be validated
 	Unkeyed      bool          // they do, and its last one had none
 	KeyCopy      []roam.L64    // where two nodes with its key were lately; nil: there are none
+	OwnKeyCopy   []roam.L64    // where two nodes with this host's key were lately, as it says; nil: it has not
 	PlainRefused string        // why plain IPv6 would have been used to it last, and was not; "": it was not called for
 	Claims       bool          // it only claims the NID: it was validated at no locator of the record
 	Encapsulated []Path        // those on which control messages go in UDP

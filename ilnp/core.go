@@ -17,6 +17,7 @@ import (
 // default means that default.
 type Config struct {
 	NIDs             []roam.NID            // this host's own, the first one is used for new sessions; at least one
+	Former           roam.NID              // had before a rotation of the key: its sessions go on, none begins; 0: none
 	Mode             Mode                  // what to do with more than one link
 	Place            func(link string) int // of a link by its name: one of a lower place is stayed on, and of equal ones the newest wins; nil: all are equal
 	Accept           Accept                // who may open a session towards this host
@@ -93,6 +94,8 @@ func New(cfg Config) (*Core, error) {
 	switch {
 	case len(cfg.NIDs) == 0:
 		return nil, fmt.Errorf("no node identifier: %w", ErrConfig)
+	case cfg.NIDs[0] == cfg.Former:
+		return nil, fmt.Errorf("the former node identifier is the present one: %w", ErrConfig)
 	case cfg.Rand == nil:
 		return nil, fmt.Errorf("no source of randomness: %w", ErrConfig)
 	case cfg.NonceLength != 0 && cfg.NonceLength != 4 && cfg.NonceLength != 12:
@@ -111,6 +114,9 @@ func New(cfg Config) (*Core, error) {
 	}
 	if cfg.SessionPrefix == 0 {
 		cfg.SessionPrefix = roam.DefaultSessionPrefix
+	}
+	if cfg.Former != 0 && !slices.Contains(cfg.NIDs, cfg.Former) {
+		cfg.NIDs = append(slices.Clone(cfg.NIDs), cfg.Former)
 	}
 	cfg.Silence = cmp.Or(cfg.Silence, silenceAll)
 	c := &Core{

@@ -85,7 +85,7 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		return // more than it may get before it is validated: released then
 	}
 	k := c.known[key.Remote]
-	if k == nil || len(k.locators) == 0 || k.guard.until.After(now) {
+	if k == nil || k.retired || len(k.locators) == 0 || k.guard.until.After(now) || c.cfg.isFormer(key.Local) {
 		c.emit(Reject{Key: key})
 		return
 	}

@@ -39,6 +39,7 @@ const (
 	reasonVouchForged = "vouch that is forged"
 	reasonVouchOld    = "vouch whose time is over"
 	reasonVouchTaken  = "vouch for a node that is known already"
+	reasonFormer      = "new session of a node identifier that was replaced"
 	reasonUnproven    = "peer with a key has sent no proof"
 	reasonMoveNoMAC   = "nonce from a locator that no update with a mac lists"
 

@@ -180,8 +180,9 @@ func (o *offered) answer(t transcript, ephemeral nidkey.Key, peer nidkey.Public,
 // a challenge costs one round trip.
 type freshness struct {
 	seen  bool
-	last  uint64 // counter of the newest offer that was accepted
-	floor uint64 // number of the last challenge that was answered
+	last  uint64    // counter of the newest offer that was accepted
+	at    time.Time // when it was
+	floor uint64    // number of the last challenge that was answered
 }
 
 // challenges makes challenges, and recognizes those that it made. Nothing is kept of one but
@@ -232,12 +233,18 @@ func (c *challenges) numberOf(p ilnpwire.Packet) uint64 {
 	return number
 }
 
+// counterSlack is how far counters may be ahead of the time that has passed since the last one: what two
+// states reserve. An offer further ahead may be of before both ends lost their states and had their clocks set back.
+const counterSlack = 2 * reservedOffers
+
 // accepts reports whether an offer is new, and notes that it was accepted: its counter is above
-// that of the last one, or it answers a challenge that no other offer has answered.
-func (f *freshness) accepts(counter, challenge uint64) bool {
-	if challenge <= f.floor && (!f.seen || counter <= f.last) {
+// that of the last one by no more than has passed since then, or it answers a challenge that no other offer
+// has answered.
+func (f *freshness) accepts(now time.Time, counter, challenge uint64) bool {
+	passed := uint64(max(now.Sub(f.at), 0))
+	if challenge <= f.floor && (!f.seen || counter <= f.last || counter-f.last > passed+counterSlack) {
 		return false
 	}
-	f.seen, f.last, f.floor = true, max(f.last, counter), max(f.floor, challenge)
+	f.seen, f.last, f.at, f.floor = true, max(f.last, counter), now, max(f.floor, challenge)
 	return true
 }

@@ -24,6 +24,7 @@ type keyCopy struct {
 	seen     time.Time  // when two nodes last had the key; zero: never
 	at       []roam.L64 // where the second one was, and the first one
 	noticed  time.Time  // when the correspondent last told of two nodes with our key
+	ours     []roam.L64 // where these were
 }
 
 // mayReplace reports whether a node that has proven itself may take the place of a session whose
@@ -80,13 +81,14 @@ func (c handshakes) handleNotice(now time.Time, key []byte, p ilnpwire.Packet) s
 		return reasonProofForged
 	}
 	if k := c.known[s.remoteNID]; k.copy.noticed.IsZero() || now.Sub(k.copy.noticed) >= noticeEvery {
-		k.copy.noticed = now
+		k.copy.noticed, k.copy.ours = now, nil
 		var at []roam.L64
 		for _, l := range p.Proof.Locators {
 			if l != 0 {
 				at = append(at, l)
 			}
 		}
+		k.copy.ours = at
 		c.notify(Event{Time: now, Kind: KeyCopied, Key: s.key, Locators: at,
 			Reason: "the peer says that two nodes have proven this host's key"})
 	}
@@ -99,4 +101,13 @@ func (k *correspondent) copiedAt(now time.Time) []roam.L64 {
 		return nil
 	}
 	return k.copy.at
+}
+
+// oursAt returns where two nodes with this host's key were lately, as a correspondent says; nil: it has
+// said nothing of that.
+func (k *correspondent) oursAt(now time.Time) []roam.L64 {
+	if k.copy.noticed.IsZero() || now.Sub(k.copy.noticed) > copyShown {
+		return nil
+	}
+	return k.copy.ours
 }

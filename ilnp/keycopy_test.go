@@ -161,6 +161,10 @@ func TestKeyCopyIsTold(t *testing.T) {
 		if h.count(KeyCopied) != 1 || !slices.Equal(at, []roam.L64{netQ, netA}) {
 			t.Errorf("the %s one is told %d times, of %v; refused %v", name, h.count(KeyCopied), at, h.RejectedInput())
 		}
+		shown := func(now time.Time) []roam.L64 { return h.Peers(now)[0].OwnKeyCopy }
+		if !slices.Equal(shown(h.now), at) || shown(h.now.Add(copyShown+time.Minute)) != nil {
+			t.Errorf("the %s one shows %v, and long after %v", name, shown(h.now), shown(h.now.Add(2*copyShown)))
+		}
 	}
 	q, notice := p.last(ilnpwire.ProofNotice)
 	list := []ilnpwire.LocatorEntry{entry(netP, 0, 1)}

@@ -109,9 +109,9 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 
 // rekeySession has a session follow what is known of its peer's key.
 func (c *steering) rekeySession(now time.Time, s *session) {
-	var secret nidkey.Secret
-	if k := c.known[s.remoteNID]; k != nil {
-		secret = k.secret
+	secret, known := c.secretOf(s)
+	if !known {
+		return // it goes on with the keys that it has
 	}
 	was, had := s.keys != nil, s.keyIn()
 	s.rekey(now, secret)

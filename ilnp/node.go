@@ -21,6 +21,7 @@ type node struct {
 	obstructed   obstructions
 	rates        rates
 	rules        ruleSet
+	formerKey    *nidkey.Key // of the former Node Identifier; nil: unknown
 }
 
 func (c *node) init(cfg Config) {

@@ -1,7 +1,6 @@
 package ilnp
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ type correspondent struct {
 	nid        roam.NID
 	secret     nidkey.Secret
 	public     nidkey.Public
+	retired    bool      // its key has vouched for another one: its sessions go on, none begins
 	keyed      bool      // it had a secret, which is not known yet after a restart
 	offers     freshness // of its proofs
 	anywhere   bool      // its name is not bound to locators
@@ -29,6 +29,8 @@ type correspondent struct {
 	vouches    int                   // how often our old key has vouched towards it
 	vouched    time.Time             // when its key last vouched for another one
 	proofKeys  map[SessionKey][]byte // by receiver and sender; made when first asked for
+
+	formerProofs []byte // key of the MACs of its proofs towards our former NID; nil: not asked for yet
 }
 
 // targets returns the locators that were told of it, for a session.
@@ -57,8 +59,8 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	k.anywhere = p.Anywhere
 	replaced := k.public != (nidkey.Public{}) && k.public != p.Public
-	k.secret, k.public, k.keyed = p.Secret, p.Public, p.Secret.Present()
-	k.proofKeys = nil
+	k.secret, k.public, k.keyed, k.retired = p.Secret, p.Public, p.Secret.Present(), false
+	k.proofKeys, k.formerProofs = nil, nil
 	if replaced { // what was proven with the old key, which may be stolen, counts no more
 		k.offers, k.copy = freshness{}, keyCopy{}
 	}
@@ -119,7 +121,7 @@ func (seen profile) advised(p Peer) profile {
 // would change nothing.
 func (c *node) Knows(p Peer) bool {
 	k := c.known[p.NID]
-	if k == nil || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) ||
+	if k == nil || k.retired || k.anywhere != p.Anywhere || !slices.Equal(k.names, p.Names) ||
 		k.secret != p.Secret || k.public != p.Public || k.keyed != p.Secret.Present() ||
 		k.guard.on != p.Guarded || k.guard.optional != p.Optional {
 		return false
@@ -185,7 +187,14 @@ func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 
 // KnownNIDs returns the Node Identifiers of the correspondents of which somebody
 // told, in no order.
-func (c *node) KnownNIDs() []roam.NID { return slices.Collect(maps.Keys(c.known)) }
+func (c *node) KnownNIDs() (list []roam.NID) {
+	for nid, k := range c.known {
+		if !k.retired {
+			list = append(list, nid)
+		}
+	}
+	return list
+}
 
 // Peers returns the correspondents, known ones and those with sessions, in the
 // order of their keys. One without a session has the state Initiated and no
@@ -206,7 +215,7 @@ func (c *node) Peers(now time.Time) []PeerState {
 func (c *node) KnownPeers(now time.Time) []PeerState {
 	var states []PeerState
 	for _, k := range c.known {
-		talking := false
+		talking := k.retired
 		for _, local := range c.cfg.NIDs {
 			if s := c.holder(local, k.nid); s != nil && s.owned {
 				states, talking = append(states, c.showSession(now, s)), true
@@ -236,7 +245,7 @@ func (c *node) Tally() Tally {
 		}
 	}
 	for _, k := range c.known {
-		if !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool {
+		if !k.retired && !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool {
 			s := c.holder(local, k.nid)
 			return s != nil && s.owned
 		}) {
@@ -272,6 +281,9 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 	p.Listed = c.isListed(s)
 	if k := c.recordOf(s); k != nil {
 		p.Names, p.PlainRefused, p.KeyCopy = slices.Clone(k.names), k.guard.why, slices.Clone(k.copiedAt(now))
+	}
+	if k := c.known[s.remoteNID]; k != nil && p.Proved {
+		p.OwnKeyCopy = slices.Clone(k.oursAt(now))
 	}
 	return p
 }

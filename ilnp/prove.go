@@ -67,7 +67,7 @@ type handshakes struct{ *Core }
 func (c *Core) prove(now time.Time, s *session) bool {
 	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
-	if !c.proves(s.remoteNID) || !k.secret.Present() || s.hs != nil {
+	if !c.proves(s.remoteNID) || !k.secret.Present() || k.retired || s.hs != nil || c.cfg.isFormer(s.localNID) {
 		return false
 	}
 	h := &handshake{nobody: Nonce{Len: 12}}
@@ -185,11 +185,15 @@ func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, b
 	case !p.Nonce.Present():
 		c.refuse(now, nids, reasonNoNonce)
 		return
-	case !c.proves(p.Src.NID) || !k.secret.Present():
+	case !c.proves(p.Src.NID) || !k.secret.Present() || k.retired:
 		c.refuse(now, nids, reasonProofNoKey)
 		return
 	}
 	c.accounts.received(now, p.Src, bytes, 1)
+	if c.cfg.isFormer(p.Dst.NID) {
+		handshakes{c}.handleFormerProof(now, by, p)
+		return
+	}
 	key, refused := k.proofKey(p.Src.NID, p.Dst.NID), ""
 	switch p.Proof.Step {
 	case ilnpwire.ProofOffer:
@@ -238,7 +242,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	case challenge == 0 && c.prover.exceeds(now):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofMany
-	case !k.offers.accepts(maskCounter(key, offer), challenge):
+	case !k.offers.accepts(now, maskCounter(key, offer), challenge):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofOld
 	}

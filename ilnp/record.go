@@ -34,6 +34,7 @@ func (c *Core) Recall(now time.Time, state []byte) error {
 	for _, v := range sessions {
 		c.restoreSession(now, v.ended(now))
 	}
+	c.forgetUnused()
 	return nil
 }
 

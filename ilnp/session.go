@@ -118,6 +118,7 @@ func (c *Core) unlink(now time.Time, s *session) {
 	c.probes.forget(&s.sent, now)
 	c.names.unnamed.leave(s)
 	c.cache.remove(s)
+	c.forgetRetired(s.remoteNID)
 }
 
 // sessionTimeout is called when one of the session's timers has run out.

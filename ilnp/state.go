@@ -93,6 +93,7 @@ type savedKnown struct {
 	Anywhere   bool          `json:"anywhere,omitempty"`
 	Keyed      bool          `json:"keyed,omitempty"`
 	Public     nidkey.Public `json:"public,omitzero"` // that the sessions below were proven with
+	Retired    bool          `json:"retired,omitempty"`
 }
 
 type savedSession struct {
@@ -172,7 +173,7 @@ func (c *Core) State() State {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{
 			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
-			k.public,
+			k.public, k.retired,
 		})
 	}
 	for _, s := range c.sorted() {
@@ -233,7 +234,7 @@ func (s *session) save() savedSession {
 }
 
 // Restore takes what an Export of a predecessor returned and upserts every
-// session that is still alive. Nothing is sent and no handoff begins: the
+// session that is still alive and of a Node Identifier of ours. Nothing is sent and no handoff begins: the
 // locators are believed to be where they were, until the system shows them
 // again or 3 s have passed. It is to be called first, before any other method;
 // an error wraps ErrState and leaves the core empty.
@@ -243,6 +244,9 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		return err
 	}
 	st.rebase(st.Boot, c.cfg.Boot)
+	st.Sessions = slices.DeleteFunc(st.Sessions, func(v savedSession) bool {
+		return !slices.Contains(c.cfg.NIDs, v.LocalNID)
+	})
 	for _, v := range st.Sessions {
 		if err := c.check(v); err != nil {
 			return fmt.Errorf("session %v: %w", SessionKey{v.Local, v.Remote}, err)
@@ -263,8 +267,9 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 			c.restoreSession(now, v)
 		}
 	}
+	c.forgetUnused()
 	for _, v := range st.Sessions {
-		if v.Preinstalled {
+		if v.Preinstalled && !c.cfg.isFormer(v.LocalNID) {
 			c.preinstalled.restore(now, v)
 		}
 	}
@@ -287,6 +292,12 @@ func (c *node) restoreKnown(list []savedKnown) {
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
 			anywhere: v.Anywhere, keyed: v.Keyed, public: v.Public,
 		}
+		if v.Retired && c.cfg.Key != nil { // nobody tells of it any more
+			k := c.known[v.NID]
+			k.retired = true
+			k.secret, _ = c.cfg.Key.Shared(v.Public)
+			k.guard.on = true
+		}
 	}
 }
 
@@ -297,8 +308,6 @@ func (c *node) check(v savedSession) error {
 		return fmt.Errorf("nonces of %d and %d bytes: %w", n, m, ErrState)
 	case v.State > Plain || v.Update > acknowledged || v.Fallback > withoutILNP:
 		return fmt.Errorf("unknown enumeration value: %w", ErrState)
-	case !slices.Contains(c.cfg.NIDs, v.LocalNID):
-		return fmt.Errorf("node identifier %v is not ours: %w", v.LocalNID, ErrState)
 	case len(v.Remotes) == 0:
 		return fmt.Errorf("no locators: %w", ErrState)
 	}
@@ -346,6 +355,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	if !later(later(v.LastRx, v.LastTx), v.Started).Add(c.cfg.IdleTimeout).After(now) {
 		return
 	}
+	if c.cfg.isFormer(v.LocalNID) && v.State == Initiated {
+		return // it would begin under the former identifier
+	}
 	s := &session{
 		key: SessionKey{v.Local, v.Remote}, localNID: v.LocalNID, remoteNID: v.RemoteNID, state: v.State,
 		localNonce: loadNonce(v.LocalNonce), remoteNonce: loadNonce(v.RemoteNonce), profile: v.savedProfile.profile(),
@@ -357,6 +369,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
 		if len(v.MACRoot) > 0 {
 			s.agreed = &agreement{root: v.MACRoot, initiator: true, confirmed: true}
+		}
+		if k := c.known[v.RemoteNID]; k != nil && k.retired {
+			s.rekey(now, k.secret)
 		}
 	}
 	c.restoreName(s, v)

@@ -96,6 +96,8 @@ func (ps *pendingPeers) refusal(key Pending, o Observation) string {
 		return reasonNoNonce
 	case ps.cfg.Accept == Known && ps.cache.known[nid] == nil && len(ps.cache.between(key.Local, nid)) == 0:
 		return reasonAccept
+	case ps.cfg.isFormer(key.Local) && !ps.cache.proves(nid): // who may prove hears of the new one
+		return reasonFormer
 	}
 	return ""
 }

@@ -53,6 +53,14 @@ type inheritance struct {
 func (c *Core) SetOldKey(now time.Time, old *OldKey) {
 	c.inheritance = inheritance{}
 	c.disarm(&c.host.schedule, timerVouch)
+	if c.formerKey = nil; old != nil && c.cfg.isFormer(old.NID) {
+		c.formerKey = &old.Key
+		for _, s := range c.sorted() {
+			if s.localNID == old.NID && s.agreed == nil {
+				c.rekeySession(now, s)
+			}
+		}
+	}
 	if old != nil && c.cfg.Key != nil && c.cfg.Key.NID == c.cfg.NIDs[0] && old.NID != c.cfg.NIDs[0] {
 		c.inheritance.old = old
 		c.arm(&c.host.schedule, timerVouch, now, vouchApart)
@@ -62,7 +70,8 @@ func (c *Core) SetOldKey(now time.Time, old *OldKey) {
 // mayVouch reports whether the old key is to vouch towards a correspondent.
 func (c handshakes) mayVouch(now time.Time, k *correspondent) bool {
 	old := c.inheritance.old
-	return old != nil && now.Before(old.Until) && k != nil && !k.follows && c.proves(k.nid) && k.secret.Present()
+	return old != nil && now.Before(old.Until) && k != nil && !k.follows && !k.retired &&
+		c.proves(k.nid) && k.secret.Present()
 }
 
 // announce contacts the next correspondent that may not know of the new key.
@@ -111,31 +120,76 @@ func (c handshakes) vouch(now time.Time, s *session, path Path) bool {
 	if !c.mayVouch(now, k) || !c.draw(now, t[:]) {
 		return false
 	}
-	secret, err := old.Key.Shared(k.public)
-	if err != nil {
-		return false
-	}
-	v := ilnpwire.Vouch{
-		Until: old.Until, Public: c.cfg.Key.Public, Modifier: c.cfg.Key.Modifier, NID: c.cfg.Key.NID,
-	}
-	body := vouchBody(v, old.NID)
-	v.ByOld = secret.Vouches(old.NID, s.remoteNID, body)
-	v.ByNew = k.secret.Vouches(v.NID, s.remoteNID, body)
 	src, dst := roam.ILV{NID: old.NID, L64: path.Local.L64}, roam.ILV{NID: s.remoteNID, L64: path.Remote}
 	encap, form := s.encaps(path) || k.vouches%2 == 1 && c.hasUDP(s), FormOption
 	if encap {
 		form = FormUDP
 	}
 	k.vouches++
-	lu := ilnpwire.LocatorUpdate{
-		Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{{L64: path.Local.L64, Lifetime: 1}},
-	}
 	probe, err := c.buildProbe(src, dst, s.localNonce, t, probe{path: path, form: form})
 	if err != nil {
 		return false
 	}
-	b, err := ilnpwire.BuildVouch(src, dst, s.localNonce, lu, v)
-	return err == nil && c.transmitControl(now, s, path, probe, false) && c.transmitControl(now, s, path, b, encap)
+	b, ok := c.buildVouch(src, dst, s.localNonce, k)
+	return ok && c.transmitControl(now, s, path, probe, false) && c.transmitControl(now, s, path, b, encap)
+}
+
+// buildVouch has the old key vouch for the new one towards a correspondent.
+func (c handshakes) buildVouch(src, dst roam.ILV, nonce Nonce, k *correspondent) ([]byte, bool) {
+	old := c.inheritance.old
+	secret, err := old.Key.Shared(k.public)
+	if err != nil {
+		return nil, false
+	}
+	v := ilnpwire.Vouch{
+		Until: old.Until, Public: c.cfg.Key.Public, Modifier: c.cfg.Key.Modifier, NID: c.cfg.Key.NID,
+	}
+	body := vouchBody(v, old.NID)
+	v.ByOld = secret.Vouches(old.NID, dst.NID, body)
+	v.ByNew = k.secret.Vouches(v.NID, dst.NID, body)
+	lu := ilnpwire.LocatorUpdate{
+		Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{{L64: src.L64, Lifetime: 1}},
+	}
+	b, err := ilnpwire.BuildVouch(src, dst, nonce, lu, v)
+	return b, err == nil
+}
+
+// handleFormerProof answers an offer to the identifier that this host had: by the old key, whose owner
+// the peer means, and with a vouch. The peer takes the new key over, and offers anew. A forged one
+// costs one HMAC.
+func (c handshakes) handleFormerProof(now time.Time, by Path, p ilnpwire.Packet) {
+	nids, k, old := SessionKey{p.Dst.NID, p.Src.NID}, c.known[p.Src.NID], c.inheritance.old
+	if old == nil || old.NID != p.Dst.NID || !now.Before(old.Until) || p.Proof.Step != ilnpwire.ProofOffer {
+		c.refuse(now, nids, reasonFormer)
+		return
+	}
+	if k.formerProofs == nil {
+		secret, err := old.Key.Shared(k.public)
+		if err != nil {
+			c.refuse(now, nids, reasonProofForged)
+			return
+		}
+		k.formerProofs = proofKey(secret, p.Src.NID, p.Dst.NID)
+	}
+	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
+	pending := c.pending.byKey[Pending{Local: p.Dst.NID, Remote: p.Src, Nonce: p.Nonce}]
+	switch {
+	case !isProof(k.formerProofs, *p.Proof, p.Nonce, Nonce{}):
+		c.refuse(now, nids, reasonProofForged)
+		return
+	case !c.isListedIn(p):
+		c.refuse(now, nids, reasonProofPlace)
+		return
+	case s == nil && pending == nil:
+		c.refuse(now, nids, reasonNoSession)
+		return
+	case s == nil:
+		own, _ := c.pending.ownTowards(pending)
+		s = &session{localNID: nids.Local, remoteNID: nids.Remote, localNonce: own} // for its ends only
+	}
+	if b, ok := c.buildVouch(p.Dst, p.Src, s.localNonce, k); ok {
+		c.transmitControl(now, s, by, b, p.Encapsulated)
+	}
 }
 
 // vouchBody returns what both MACs of a vouch cover. That of a pairing line is text.
@@ -152,7 +206,7 @@ func (c handshakes) handleVouch(now time.Time, p ilnpwire.Packet, bytes int) {
 		c.refuse(now, nids, reasonNoNonce)
 		return
 	}
-	if k == nil || !k.secret.Present() || c.cfg.Key == nil {
+	if k == nil || !k.secret.Present() || k.retired || c.cfg.Key == nil {
 		c.refuse(now, nids, reasonVouchNoKey)
 		return
 	}

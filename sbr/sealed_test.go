@@ -66,9 +66,55 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// A proof passes with its option, also before there is a flow; its body has the site's locators.
+// A proof passes with its option, also before there is a flow, and while the flow has the nonces of a session
+// before; its body has the site's locators.
 func TestProof(t *testing.T) {
-	b := newBorder(t)
+	for _, before := range []bool{false, true} {
+		b := newBorder(t)
+		if before {
+			other := seenFlow
+			other.Outward.Bytes[0]++
+			other.Inward.Bytes[0]++
+			b.HandleFlow(b.now, other, nil)
+			b.drain()
+			b.sent = nil
+		}
+		inside := map[bool]roam.LinkID{true: seenFlow.Link}[before]
+		passesProof(t, b, inside)
+		passesVouch(t, b, inside)
+	}
+}
+
+// passesVouch has a vouch cross a border, each way; link: where what comes from outside leaves.
+func passesVouch(t *testing.T, b *border, link roam.LinkID) {
+	t.Helper()
+	vouch := ilnp.Vouch{Until: time.Unix(9, 0).UTC(), NID: 7, ByOld: [16]byte{1}, ByNew: [16]byte{2}}
+	for _, inside := range []bool{true, false} {
+		src, dst, n, l := mine, theirs, outward, internal
+		if !inside {
+			src, dst, n, l = theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, remote
+		}
+		u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: l, Lifetime: 1}}}
+		packet, err := ilnp.BuildVouch(src, dst, n, u, vouch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.HandlePacket(b.now, Packet{Bytes: packet, Inside: inside})
+		b.drain()
+		to := link
+		if inside {
+			to = 1
+		}
+		m, out := b.take(to)
+		if m.Vouch == nil || *m.Vouch != vouch || inside && b.listsInternal(out.Locators) {
+			t.Errorf("inside %t: %+v %+v; refused %v", inside, m, out, b.refused)
+		}
+	}
+}
+
+// passesProof has an offer cross a border, and its answer.
+func passesProof(t *testing.T, b *border, inside roam.LinkID) {
+	t.Helper()
 	proof := ilnp.Proof{Step: ilnp.ProofOffer, Counter: 5, Locators: [ilnp.ProofLocators]roam.L64{siteA}}
 	u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: internal, Lifetime: 1}}}
 	packet, err := ilnp.BuildProof(mine, theirs, outward, u, proof)
@@ -90,7 +136,7 @@ func TestProof(t *testing.T) {
 	}
 	b.HandlePacket(b.now, Packet{Bytes: packet})
 	b.drain()
-	m, in := b.take(0)
+	m, in := b.take(inside)
 	if m.Proof == nil || *m.Proof != proof || m.Dst != mine || !slices.Equal(in.Locators, u.Locators) {
 		t.Errorf("inside %+v %+v; refused %v", m, in, b.refused)
 	}

@@ -44,6 +44,11 @@ func (c *Core) HandlePacket(now time.Time, p Packet) {
 
 func (c *Core) refuse(p Packet, why Refusal) { c.out = append(c.out, Refused{p, why}) }
 
+// provesItself reports whether a message is a proof or a vouch: its receiver verifies it, and it changes
+// no flow. It comes before the nonces of its session are known, also while the flow has those of an earlier
+// one.
+func provesItself(m ilnp.Packet) bool { return m.Proof != nil || m.Vouch != nil }
+
 // updateOut passes an update or acknowledgement on from inside. An update's internal
 // locators become those of the site; an acknowledgement lists the correspondent's own.
 func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
@@ -54,7 +59,7 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 	case !internal:
 		c.refuse(p, UnknownLocators)
 		return
-	case f != nil && f.Outward != m.Nonce:
+	case f != nil && f.Outward != m.Nonce && !provesItself(m):
 		c.refuse(p, WrongNonce)
 		return
 	case len(live) == 0:
@@ -70,7 +75,7 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 			c.refuse(p, why)
 			return
 		}
-	case m.Proof != nil, m.Vouch != nil: // covers neither its body, which says nothing more, nor its addresses
+	case provesItself(m): // covers neither its body, which says nothing more, nor its addresses
 		if list := c.translate(u.Locators); len(list) > 0 {
 			u.Locators = list
 		}
@@ -138,14 +143,14 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 	case !known:
 		c.refuse(p, UnknownLocators)
 		return
-	case f != nil && f.Inward != m.Nonce:
+	case f != nil && f.Inward != m.Nonce && !provesItself(m):
 		c.refuse(p, WrongNonce)
 		return
 	}
 	switch {
 	case m.Seal != nil:
 		c.sealIn(f, u)
-	case m.Proof != nil, m.Vouch != nil:
+	case provesItself(m):
 	case u.Operation == ilnp.Acknowledgement:
 		about, ok := c.acknowledged(now, f, u)
 		if !ok {

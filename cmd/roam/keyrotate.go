@@ -117,8 +117,8 @@ func (pr *printer) rotated(r rotated) error {
 	if err := pr.key(r.shownKey); err != nil {
 		return err
 	}
-	fmt.Fprintf(pr.Out, "\nrun `roam down` and `roam up` here when no session is needed: until then this host has\n"+
-		"its old identifier and key. Then the peers that it reaches until %s take the new ones over\n"+
+	fmt.Fprintf(pr.Out, "\nrun `systemctl restart roamd` here: until then this host has its old identifier and key.\n"+
+		"Sessions that live keep them until they end. The peers that it reaches until %s take the new ones over\n"+
 		"by themselves. On others:\n", r.Old.Until.Format(time.RFC3339))
 	for _, l := range r.Lines {
 		fmt.Fprintf(pr.Out, "\n%s:\nroam add %s\n", l.Peer, l.Line)
@@ -155,6 +155,7 @@ func keyRevoke(ctx context.Context, a *app) error {
 		return a.PrintJSON(map[string]string{"removed": keyfile.OldPath(cfg)})
 	}
 	fmt.Fprintln(a.Out, "the old key is removed: it no longer vouches. A peer that has not taken the new one over\n"+
-		"needs the line of `roam export` now, with `roam add --replace`; run `roam down` and `roam up` if you have not since the rotation")
+		"needs the line of `roam export` now, with `roam add --replace`; run `systemctl restart roamd` if you have\n"+
+		"not since the rotation. Sessions of the old identifier end with the next restart")
 	return nil
 }

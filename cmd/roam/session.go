@@ -181,6 +181,10 @@ func (pr *printer) sessionFigures(line func(name, format string, args ...any), s
 	if len(s.KeyCopy) > 0 {
 		line("", "two hosts have its key: at %s; docs/howto/keys.md says what to do", joined(s.KeyCopy))
 	}
+	if len(s.OwnKeyCopy) > 0 {
+		line("", "it says that two hosts have the key of this one: at %s; docs/howto/keys.md says what to do",
+			joined(s.OwnKeyCopy))
+	}
 	line("since", "%s", pr.ago(s.Since))
 	line("rtt", "%s", millis(s.RTTMS))
 	if s.LastMove.IsZero() {

@@ -129,6 +129,9 @@ type Session struct {
 	TxBytes       uint64          `json:"tx_bytes"`
 	RxPackets     uint64          `json:"rx_packets"`
 	RxBytes       uint64          `json:"rx_bytes"`
+
+	// OwnKeyCopy is where two hosts with the key of this host were, as the peer says.
+	OwnKeyCopy []roam.L64 `json:"own_key_copy,omitempty"`
 }
 
 // PlainRefusal says that plain IPv6 would have been used to a peer whose key is known, and was not.

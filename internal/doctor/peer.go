@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"roam"
 	"roam/internal/control"
 )
 
@@ -68,15 +69,7 @@ func lookIdentity(e *examination, p *PeerFacts) {
 // lookKey checks that both ends of a keyed session have the other's key, and nobody else.
 func lookKey(e *examination, p *PeerFacts) {
 	if at := p.Session.KeyCopy; len(at) > 0 {
-		var where []string
-		for _, l := range at {
-			where = append(where, l.String())
-		}
-		e.add(Fault, "key", "if you have copied its state directory, remove `key` and `nid` there on one of both, run "+
-			"`roam key new` and add its new line here; else its key was stolen: `roam remove "+p.Word+"`, and see the "+
-			"how-to about keys", "two hosts have proven the key of %s: one at %s, and %s where its session is; each "+
-			"works, the newer one under an alias",
-			p.Word, where[0], strings.Join(where[1:], ", "))
+		addKeyCopy(e, p.Word, at)
 	}
 	switch line := p.Export; {
 	case p.Session.LacksKey && line == "":
@@ -89,6 +82,24 @@ func lookKey(e *examination, p *PeerFacts) {
 	case p.Session.Proof == "keyed":
 		e.ok("key", "sessions with %s are keyed: its Locator Updates need a MAC", p.Word)
 	}
+}
+
+// addKeyCopy reports that two hosts have proven the key of a peer, the newer one first.
+func addKeyCopy(e *examination, peer string, at []roam.L64) {
+	e.add(Fault, "key", "if you have copied its state directory, remove `key` and `nid` there on one of both, run "+
+		"`roam key new` and add its new line here; else its key was stolen: `roam remove "+peer+"`, and see the "+
+		"how-to about keys", "two hosts have proven the key of %s: one at %s, and %s where its session is; each "+
+		"works, the newer one under an alias",
+		peer, at[0], places(at[1:]))
+}
+
+// places lists locators.
+func places(list []roam.L64) string {
+	words := make([]string, len(list))
+	for i, l := range list {
+		words[i] = l.String()
+	}
+	return strings.Join(words, ", ")
 }
 
 // lookRefusedPlain reports that this host does not talk to a peer, as plain IPv6 is all that works.

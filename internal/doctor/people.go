@@ -37,6 +37,25 @@ func lookHosts(e *examination, f Facts) {
 	}
 }
 
+// lookOwnKey reports that a peer has seen two hosts with the key of this one. It is one finding, however
+// many say so.
+func lookOwnKey(e *examination, f Facts) {
+	for _, s := range f.Sessions {
+		if len(s.OwnKeyCopy) == 0 {
+			continue
+		}
+		name := s.NID.String()
+		if len(s.Names) > 0 {
+			name = s.Names[0]
+		}
+		e.add(Fault, "key", "if the state directory was copied, remove `key` and `nid` on one of both hosts, run "+
+			"`roam key new` there, and add its new line on the peers; else the key of this host was stolen: see the "+
+			"how-to about keys",
+			"two hosts have proven the key of this one to %s: at %s; one of them is this host", name, places(s.OwnKeyCopy))
+		return
+	}
+}
+
 // lookPlainSessions lists the sessions without ILNP and the reasons, unless the user asked
 // about one peer: then lookPeer does, in more detail.
 func lookPlainSessions(e *examination, f Facts) {
@@ -44,6 +63,9 @@ func lookPlainSessions(e *examination, f Facts) {
 	for _, s := range f.Sessions {
 		if f.Peer == nil && len(s.Names) > 0 {
 			lookRefusedPlain(e, s.Names[0], s.Refused)
+			if len(s.KeyCopy) > 0 {
+				addKeyCopy(e, s.Names[0], s.KeyCopy)
+			}
 		}
 		if s.State != control.StatePlain || f.Peer != nil {
 			continue

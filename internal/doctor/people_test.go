@@ -117,6 +117,27 @@ func TestKeyCopy(t *testing.T) {
 	}
 }
 
+// A copy of a peer's key is named without the question about that peer, and one of this host's own key where a
+// peer says so: both hosts that have the key learn of it there.
+func TestKeyCopySeenByAll(t *testing.T) {
+	f := well()
+	f.Sessions = []control.Session{{NID: 9, RemoteAlias: 9, Names: []string{"c"}, State: "established", Proof: "keyed",
+		KeyCopy: []roam.L64{0x2001_0db8_0000_0007, 0x2001_0db8_0000_0008}}}
+	const both = "the key of c: one at 2001:0db8:0000:0007, and 2001:0db8:0000:0008"
+	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], both) {
+		t.Errorf("the host that has seen both: %q", b)
+	}
+	for _, names := range [][]string{{"c"}, nil} {
+		f.Sessions = []control.Session{{NID: 9, RemoteAlias: 9, Names: names, State: "established", Proof: "keyed",
+			OwnKeyCopy: []roam.L64{0x2001_0db8_0000_0007, 0x2001_0db8_0000_0008}}}
+		f.Sessions = append(f.Sessions, f.Sessions[0])
+		b := bad(f)
+		if len(b) != 1 || !strings.Contains(b[0], "2001:0db8:0000:0007, 2001:0db8:0000:0008; one of them is this host") {
+			t.Errorf("one of both: %q", b)
+		}
+	}
+}
+
 // A peer to which plain IPv6 was refused is named with the command that allows it, whether the user asks
 // about it or not.
 func TestRefusedPlain(t *testing.T) {

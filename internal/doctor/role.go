@@ -20,7 +20,7 @@ func hostLooks(f Facts) []func(*examination, Facts) {
 	}
 	return []func(*examination, Facts){
 		lookHosts, lookKernel, lookLinks, lookPolicies, lookSession, lookForwarding, lookFirewall, lookNames, lookClock,
-		lookDisk, lookPlainSessions, lookNotAdmitted,
+		lookDisk, lookPlainSessions, lookOwnKey, lookNotAdmitted,
 	}
 }
 

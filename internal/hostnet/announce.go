@@ -51,8 +51,13 @@ func (h *Host) announceNew(before, after picture) {
 		if !x.usable || !fresh {
 			continue
 		}
-		if err := h.kernel.announce(u, h.rules.own(l).addr); err != nil {
-			h.trouble(l, x, err.Error())
+		for _, k := range h.rules.owns(l) {
+			if _, stands := h.table.addrs[k]; !stands {
+				continue
+			}
+			if err := h.kernel.announce(u, k.addr); err != nil {
+				h.trouble(l, x, err.Error())
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -64,7 +65,8 @@ func (h *Host) setup() (Device, error) {
 	}
 	a, b := dev.Attrs(), peer.Attrs()
 	session := roam.ILV{NID: h.rules.nid, L64: h.rules.session}.Addr()
-	if err := h.kernel.ownOnly(dev, session); err != nil {
+	own := append([]netip.Addr{session}, h.formerSession()...)
+	if err := h.kernel.ownOnly(dev, own); err != nil {
 		return Device{}, err
 	}
 	// Deprecated: the route names it as source, and for no other destination
@@ -73,6 +75,10 @@ func (h *Host) setup() (Device, error) {
 		Addresses:  []desired.Address{{Link: a.Index, Addr: session, Bits: 128, Detection: desired.None}},
 		Neighbours: []desired.Neighbour{{Link: a.Index, Addr: sessionGateway, MAC: b.HardwareAddr.String()}},
 		Routes:     []desired.Route{sessionRouteTo(a.Index, h.rules.session, session)},
+	}
+	for _, former := range own[1:] {
+		h.session.Addresses = append(h.session.Addresses,
+			desired.Address{Link: a.Index, Addr: former, Bits: 128, Detection: desired.None})
 	}
 	if err := joined(h.state.set(ownerSession, h.session)); err != nil {
 		return Device{}, err
@@ -332,16 +338,16 @@ func (h *Host) awaitLocal(a desired.Address) error {
 	})
 }
 
-// ownOnly leaves the session address as the only one of the device, whoever
+// ownOnly leaves the session addresses as the only ones of the device, whoever
 // gave it others.
-func (k *kernel) ownOnly(dev netlink.Link, session netip.Addr) error {
+func (k *kernel) ownOnly(dev netlink.Link, sessions []netip.Addr) error {
 	list, err := k.links.AddrList(dev, unix.AF_INET6)
 	if err != nil {
 		return fmt.Errorf("list addresses of %s: %w", dev.Attrs().Name, err)
 	}
 	for _, a := range list {
 		bits, _ := a.Mask.Size()
-		if ip, ok := netip.AddrFromSlice(a.IP); ok && ip != session {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok && !slices.Contains(sessions, ip) {
 			if err := k.removeAddress(addrKey{dev.Attrs().Index, ip}, bits); err != nil {
 				return err
 			}

@@ -261,14 +261,17 @@ func (k *kernel) findRoute(x desired.Route) (desired.Item, error) {
 // removeRoute removes a route. A request without a next hop would remove a form
 // with one as well.
 func (k *kernel) removeRoute(x desired.Route) error {
-	x.Source = netip.Addr{} // the kernel may have dropped it with its address
-	if !x.Gateway.IsValid() {
-		item, err := k.findRoute(x)
-		found, ok := item.(desired.Route)
-		found.Source = x.Source
-		if err != nil || !ok || found != x.Normal() {
-			return err
-		}
+	item, err := k.findRoute(x)
+	found, ok := item.(desired.Route)
+	switch {
+	case err != nil || !ok:
+		return err
+	case found.Source.IsValid() && x.Source.IsValid() && found.Source != x.Source:
+		return nil // the form that has replaced it
+	}
+	x.Source, found.Source = netip.Addr{}, netip.Addr{} // the kernel may have dropped it with its address
+	if !x.Gateway.IsValid() && found != x.Normal() {
+		return nil
 	}
 	return gone("remove", x, k.links.RouteDel(routeOf(x)))
 }

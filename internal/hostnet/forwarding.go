@@ -82,7 +82,7 @@ func (t *table) serves(index int, r rules) bool {
 		return false
 	}
 	for k, a := range t.addrs {
-		if k.link == index && a.scope == unix.RT_SCOPE_UNIVERSE && a.valid.IsZero() && k != r.own(k.local()) {
+		if k.link == index && a.scope == unix.RT_SCOPE_UNIVERSE && a.valid.IsZero() && !r.isOwn(k) {
 			return true
 		}
 	}

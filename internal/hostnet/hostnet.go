@@ -16,6 +16,7 @@ import (
 type Config struct {
 	SessionPrefix roam.L64 // never taken for a Locator
 	NID           roam.NID // low half of the addresses that hostnet adds
+	Former        roam.NID // likewise, while sessions of it live: see KeepFormer; 0: none
 	Device        string   // name of the session device, "roam0"; its peer is Device + "x"
 	Include       []string // globs; if any, only links that match one are uplinks
 	Exclude       []string // globs; links that match one are never uplinks
@@ -47,7 +48,7 @@ type Host struct {
 	// devices and session are what Setup wants.
 	devices []desired.Device
 	session desired.State
-	tries   map[roam.LinkLocator]*attempt
+	tries   map[addrKey]*attempt
 	// acted holds the links that the reader of events knows: false until it has
 	// taken Acted.
 	acted map[int]bool
@@ -95,6 +96,7 @@ type Host struct {
 	// direct is the link that was asked for as the way of session packets, redirected says
 	// that it is another one, directly is what stands for it.
 	direct     atomic.Int64
+	kept       atomic.Uint32 // what KeepFormer was told last
 	redirected chan struct{}
 	directly   desired.State
 
@@ -119,11 +121,11 @@ func Open(cfg Config) (*Host, error) {
 	}
 	k.session = cfg.SessionPrefix
 	h := &Host{
-		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, device: cfg.Device,
+		rules: rules{session: cfg.SessionPrefix, nid: cfg.NID, former: cfg.Former, device: cfg.Device,
 			include: cfg.Include, exclude: cfg.Exclude},
 		option: cfg.OptionSize, kernel: k, state: newApplier(k, j), table: newTable(),
 		ours: map[addrKey]bool{}, locators: map[addrKey]desired.Address{},
-		tries: map[roam.LinkLocator]*attempt{}, regained: map[roam.LinkLocator]time.Time{},
+		tries: map[addrKey]*attempt{}, regained: map[roam.LinkLocator]time.Time{},
 		unresolved: map[int]time.Time{}, drains: map[int]waiting{}, flaps: map[int][]time.Time{},
 		told: map[int]bool{}, acted: map[int]bool{}, heard: map[int]bool{},
 		events: make(chan Event), done: make(chan struct{}), surveys: make(chan survey), redirected: make(chan struct{}, 1),

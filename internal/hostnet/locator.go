@@ -99,23 +99,29 @@ func (h *Host) holdRegained(before picture, now time.Time) (wake time.Time) {
 // again.
 func (h *Host) keepAddresses(p picture, now time.Time) (wake time.Time) {
 	for _, l := range sortedLocals(p.locators) {
-		x := p.locators[l]
-		k := h.rules.own(l)
-		have, ok := h.table.addrs[k]
-		if !x.complete {
-			delete(h.tries, l) // what a link loses by going down was not taken from it
-		}
-		switch {
-		case ok && have.flags&unix.IFA_F_DADFAILED != 0 && h.ours[k]:
-			wake = sooner(wake, h.giveWay(l, x, k, now))
-		case ok && h.ours[k]:
-			h.prolong(l, x, k, have, now)
-		case !ok && x.complete:
-			wake = sooner(wake, h.claim(l, x, k, now))
+		for _, k := range h.rules.owns(l) {
+			wake = sooner(wake, h.keepAddress(l, p.locators[l], k, now))
 		}
 	}
 	h.removeStale(p)
 	return wake
+}
+
+// keepAddress is keepAddresses for one of them.
+func (h *Host) keepAddress(l roam.LinkLocator, x locator, k addrKey, now time.Time) (wake time.Time) {
+	have, ok := h.table.addrs[k]
+	if !x.complete {
+		delete(h.tries, k) // what a link loses by going down was not taken from it
+	}
+	switch {
+	case ok && have.flags&unix.IFA_F_DADFAILED != 0 && h.ours[k]:
+		return h.giveWay(l, x, k, now)
+	case ok && h.ours[k]:
+		h.prolong(l, x, k, have, now)
+	case !ok && x.complete:
+		return h.claim(l, x, k, now)
+	}
+	return time.Time{}
 }
 
 // askWhetherActed follows the news of a link that its reader does not know yet.
@@ -149,10 +155,10 @@ func (h *Host) claim(l roam.LinkLocator, x locator, k addrKey, now time.Time) (w
 	if !h.acted[k.link] {
 		return time.Time{} // the reader's word wakes us
 	}
-	a := h.tries[l]
+	a := h.tries[k]
 	if a == nil {
 		a = &attempt{}
-		h.tries[l] = a
+		h.tries[k] = a
 	}
 	if a.next.After(now) {
 		return a.next
@@ -285,7 +291,7 @@ func (h *Host) prolong(l roam.LinkLocator, x locator, k addrKey, have address, n
 // that is this host on another link, it is added again without detection.
 func (h *Host) giveWay(l roam.LinkLocator, x locator, k addrKey, now time.Time) (wake time.Time) {
 	itself, _ := h.table.elsewhere(k)
-	a := h.tries[l]
+	a := h.tries[k]
 	if !itself && (a == nil || !a.duplicate) { // the kernel may tell it twice
 		h.trouble(l, x, fmt.Sprintf("duplicate address: another node on %s uses %s", x.name, k.addr))
 	}
@@ -296,7 +302,7 @@ func (h *Host) giveWay(l roam.LinkLocator, x locator, k addrKey, now time.Time) 
 	delete(h.table.addrs, k)
 	if a == nil {
 		a = &attempt{added: now}
-		h.tries[l] = a
+		h.tries[k] = a
 	}
 	a.duplicate = true
 	if itself {
@@ -308,12 +314,12 @@ func (h *Host) giveWay(l roam.LinkLocator, x locator, k addrKey, now time.Time) 
 	return a.next
 }
 
-// removeStale takes back our addresses whose prefix is gone from their link.
-// One that only waits for its link or router stays.
+// removeStale takes back our addresses whose prefix is gone from their link, and those of an
+// identifier that is not this host's any more. One that only waits for its link or router stays.
 func (h *Host) removeStale(p picture) {
 	var stale []addrKey
 	for k := range h.ours {
-		if _, wanted := p.locators[k.local()]; !wanted {
+		if _, wanted := p.locators[k.local()]; !wanted || !h.rules.isOwn(k) {
 			stale = append(stale, k)
 			delete(h.locators, k)
 		}
@@ -335,7 +341,7 @@ func (h *Host) removeStale(p picture) {
 		}
 		delete(h.table.addrs, k)
 		delete(h.ours, k)
-		delete(h.tries, k.local())
+		delete(h.tries, k)
 	}
 }
 

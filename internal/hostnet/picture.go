@@ -18,6 +18,7 @@ import (
 type rules struct {
 	session          roam.L64
 	nid              roam.NID
+	former           roam.NID // whose prefix:NID stands beside it; 0: none
 	device           string
 	include, exclude []string
 }
@@ -55,6 +56,18 @@ func (r rules) internal(name string) bool {
 func (r rules) own(l roam.LinkLocator) addrKey {
 	return addrKey{link: int(l.Link), addr: roam.ILV{NID: r.nid, L64: l.L64}.Addr()}
 }
+
+// owns returns the keys of prefix:NID for each Node Identifier of this host, the present one first.
+func (r rules) owns(l roam.LinkLocator) []addrKey {
+	keys := []addrKey{r.own(l)}
+	if r.former != 0 {
+		keys = append(keys, addrKey{link: int(l.Link), addr: roam.ILV{NID: r.former, L64: l.L64}.Addr()})
+	}
+	return keys
+}
+
+// isOwn reports whether an address is a prefix:NID of this host.
+func (r rules) isOwn(k addrKey) bool { return slices.Contains(r.owns(k.local()), k) }
 
 // picture is what a table means to us.
 type picture struct {

@@ -221,6 +221,7 @@ func (h *Host) run(batches <-chan batch) {
 		var next Event
 		if len(h.pending) == 0 {
 			h.fitDirect() // what was to be told first is
+			h.fitFormer()
 		}
 		if len(h.pending) > 0 {
 			out, next = h.events, h.pending[0]

@@ -59,6 +59,17 @@ func ReadOld(cfg config.Config, now time.Time) (*Old, error) {
 	return &o, nil
 }
 
+// Former returns the Node Identifier that the host had before its last rotation, also when the time
+// of its key is over, as sessions of it may live; false: it had none, or the key was revoked.
+func Former(cfg config.Config, nid roam.NID) (roam.NID, bool) {
+	b, err := private(OldPath(cfg))
+	if b == nil || err != nil {
+		return 0, false
+	}
+	o, err := parseOld(string(b))
+	return o.NID, err == nil && o.NID != nid
+}
+
 func parseOld(text string) (o Old, err error) {
 	f := strings.SplitN(text, "\n", 4)
 	if len(f) != 4 || f[0] != oldHead || !strings.HasPrefix(f[1], "nid ") || !strings.HasPrefix(f[2], "until ") {

@@ -12,9 +12,10 @@ import (
 	"roam/internal/testutil"
 )
 
-// drawn has a host get its NID from its key, which is made before the first start.
-func (w *world) drawn(name string) *host {
-	h := w.newHost(name, settings{accept: "known", hosts: "# nobody\n"})
+// drawn has a host get its NID from its key, which is made before the first start; more is appended
+// to its configuration.
+func (w *world) drawn(name string, more ...string) *host {
+	h := w.newHost(name, settings{accept: "known", hosts: "# nobody\n", more: strings.Join(more, "")})
 	b, err := os.ReadFile(h.Config)
 	if err != nil {
 		w.t.Fatal(err)

@@ -203,12 +203,14 @@ func (n *Network) unplug(at *attachment) {
 // route adds the route to an attachment to its router, or removes it. If several nodes have one
 // address, packets to it go to the node that was added first, by its first link.
 func (n *Network) route(at *attachment, on bool) {
-	prefix := netip.PrefixFrom(roam.ILV{L64: at.l64, NID: at.host.nid}.Addr(), 128)
-	if !on {
+	for _, nid := range at.host.nids() {
+		prefix := netip.PrefixFrom(roam.ILV{L64: at.l64, NID: nid}.Addr(), 128)
 		at.site.routes.Remove(prefix, at.port)
-		return
+		if on {
+			metric := uint64(at.host.order)<<32 | uint64(at.link)
+			at.site.routes.Add(sim.Route{Prefix: prefix, Link: at.port, Metric: metric})
+		}
 	}
-	at.site.routes.Add(sim.Route{Prefix: prefix, Link: at.port, Metric: uint64(at.host.order)<<32 | uint64(at.link)})
 }
 
 // set replaces the properties of an access link.

@@ -23,6 +23,8 @@ const bookHead = "# Kept by `roam add`; one correspondent a line, as in the host
 type book struct {
 	hosts, peers naming.File
 	naming.Hosts // of both
+
+	retired roam.NID // whose key vouched for that of another record, the last change; 0: none
 }
 
 // openBook reads both files; neither need exist.
@@ -140,12 +142,14 @@ func (b book) add(r naming.Record, replace bool) (book, error) {
 
 // succeed returns the book with a record in place of what was added of it and of an older node.
 func (b book) succeed(older roam.NID, r naming.Record) (book, error) {
-	return b.checked(b.edit(func(l naming.Line) string {
+	next, err := b.checked(b.edit(func(l naming.Line) string {
 		if l.Record.NID == older || l.Record.NID == r.NID {
 			return ""
 		}
 		return l.Record.HostsLine()
 	}, r.HostsLine()), r.NID)
+	next.retired = older
+	return next, err
 }
 
 // sameKey refuses a record with another key than the one that is known of its node.

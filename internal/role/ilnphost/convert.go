@@ -120,7 +120,7 @@ func sessionFrom(s ilnp.PeerState, prefix roam.L64, names shownNames) control.Se
 		Checksum: s.Rule.String(), ChecksumICMP: s.ICMPRule, UpdateForm: s.UpdateForm.String(), OptionOn: "first", Encapsulation: "options", Spread: s.Spread.String(), WhyPlain: s.WhyPlain,
 	}
 	out.Proof, out.Proved, out.LacksKey = proofOf(s.Keyed, s.Listed), s.Proved, s.Unkeyed
-	out.Refused.Why, out.KeyCopy = s.PlainRefused, s.KeyCopy
+	out.Refused.Why, out.KeyCopy, out.OwnKeyCopy = s.PlainRefused, s.KeyCopy, s.OwnKeyCopy
 	if s.State == ilnp.Plain {
 		out.Proof = control.ProofNone
 	}

@@ -262,6 +262,7 @@ func (h *Host) onTick(now time.Time) {
 	h.listLiterals(now)
 	h.watchCounters(now)
 	h.watchNotAdmitted()
+	watchFormer(h, now)
 	h.rendezvous.lookAgain(now, h)
 	h.borders.tick(now, h)
 	if !h.plane.Behind() {

@@ -37,6 +37,9 @@ type Host struct {
 	log         *slog.Logger
 	cfg         config.Config
 	nid         roam.NID
+	// former is that which it had before a rotation, while that is needed; 0: none. It changes in the
+	// engine's goroutine only.
+	former      roam.NID
 	plane       *dataplane.Plane
 	network     *hostnet.Host
 	sender      *rawio.Sender
@@ -102,6 +105,7 @@ func (h *Host) Start(context.Context) (err error) {
 	if h.oldKey, err = oldKey(h.cfg, h.nid, time.Now()); err != nil {
 		return err
 	}
+	h.former, _ = keyfile.Former(h.cfg, h.nid)
 	device, err := h.loadAndSetUp()
 	if err != nil {
 		return err
@@ -112,7 +116,7 @@ func (h *Host) Start(context.Context) (err error) {
 	}
 	probeID := probeID()
 	h.settings = dataplane.HostSettings{
-		SessionPrefix: h.cfg.Host.SessionPrefix, NIDs: []roam.NID{h.nid},
+		SessionPrefix: h.cfg.Host.SessionPrefix, NIDs: nidsOf(h),
 		RealNID:   real || h.cfg.Host.NID.Source == config.NIDFromAddress,
 		AcceptAny: h.cfg.Host.Accept == config.AcceptAny, ProbeID: probeID,
 		NonceLength: uint8(h.cfg.ILNP.NonceLength), Segmentation: roam.LinkID(device.Segmentation),
@@ -231,7 +235,7 @@ func (h *Host) networkConfig() hostnet.Config {
 		option = 16
 	}
 	return hostnet.Config{
-		SessionPrefix: h.cfg.Host.SessionPrefix, NID: h.nid, Device: h.cfg.Host.Device,
+		SessionPrefix: h.cfg.Host.SessionPrefix, NID: h.nid, Former: h.former, Device: h.cfg.Host.Device,
 		Include: h.cfg.Uplinks.Include, Exclude: h.cfg.Uplinks.Exclude,
 		JournalPath: h.cfg.Journal(), OptionSize: option, IgnorePolicy: h.cfg.Uplinks.IgnorePolicy,
 	}

@@ -88,9 +88,37 @@ func probeID() uint16 {
 	return binary.BigEndian.Uint16(b[:])
 }
 
+// nidsOf returns the Node Identifiers of this host, the present one first.
+func nidsOf(h *Host) []roam.NID {
+	if h.former == 0 {
+		return []roam.NID{h.nid}
+	}
+	return []roam.NID{h.nid, h.former}
+}
+
+// watchFormer gives up what is not needed any more of the identifier that the host had before a
+// rotation: its session address with its last session, the rest when its key vouches no more either.
+func watchFormer(h *Host, now time.Time) {
+	if h.former == 0 {
+		return
+	}
+	sessions, vouches := h.engine.Core().FormerInUse(now)
+	h.network.KeepFormer(vouches, sessions)
+	if sessions || vouches {
+		return
+	}
+	h.log.Info("the former node identifier is given up: its sessions are over, its key vouches no more",
+		"nid", h.former)
+	h.engine.Core().ForgetFormer(now)
+	h.former, h.settings.NIDs = 0, []roam.NID{h.nid}
+	if err := h.plane.SetHost(h.settings); err != nil {
+		h.log.Warn("the data plane still has the former node identifier", "err", err)
+	}
+}
+
 func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 	return ilnp.Config{
-		NIDs: []roam.NID{h.nid}, Mode: coreMode[h.cfg.Host.Mode],
+		NIDs: nidsOf(h), Former: h.former, Mode: coreMode[h.cfg.Host.Mode],
 		Liveness: liveness(&h.cfg), Trains: true, Silence: silenceOf(h.cfg),
 		PathCounts: func(k ilnp.SessionKey, p ilnp.Path) (ilnp.PathCounts, bool) {
 			return dataplane.PathCounts(h.plane, k, p)

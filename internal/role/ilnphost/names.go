@@ -93,15 +93,17 @@ func (h *Host) loadNames(core *ilnp.Core) error {
 	h.rendezvous.whereabouts = &nameFiles{cfg: h.cfg}
 	hosts := readHosts(h.cfg)
 	h.logFaults(hosts.Faults)
-	full, err := h.useHosts(time.Now(), core, hosts, true)
+	full, err := h.useHosts(time.Now(), core, hosts, 0, true)
 	h.warnFull(full)
 	return err
 }
 
-// useHosts takes over what the files say: who is not in them any more is forgotten,
-// records that are new or others than before are made known; with all, every record
-// is. full says who has no room in the data plane; err is any other failure.
-func (h *Host) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, all bool) (full, err error) {
+// useHosts takes over what the files say: who is not in them any more is forgotten, but for the
+// sessions of one that is retired; records that are new or others than before are made known;
+// with all, every record is. full says who has no room in the data plane; err is any other failure.
+func (h *Host) useHosts(
+	now time.Time, core *ilnp.Core, hosts naming.Hosts, retired roam.NID, all bool,
+) (full, err error) {
 	wanted := make(map[roam.NID]bool)
 	for _, r := range hosts.Records {
 		wanted[r.NID] = true
@@ -112,14 +114,22 @@ func (h *Host) useHosts(now time.Time, core *ilnp.Core, hosts naming.Hosts, all 
 			continue
 		}
 		delete(h.records, nid)
-		core.RemovePeer(now, nid)
+		if nid == retired {
+			core.RetirePeer(now, nid)
+		} else {
+			core.RemovePeer(now, nid)
+		}
 		if err := h.plane.Forget(nid); err != nil {
 			return nil, err
 		}
 	}
 	for _, r := range hosts.Records {
-		if old, ok := h.records[r.NID]; ok && !all && reflect.DeepEqual(old, r) {
+		old, known := h.records[r.NID]
+		if known && !all && reflect.DeepEqual(old, r) {
 			continue
+		}
+		if retired != 0 && !known { // a session under the new identifier has proven nothing before
+			core.RemovePeer(now, r.NID)
 		}
 		err := h.know(now, core, r)
 		if err != nil && !errors.Is(err, dataplane.ErrFull) {

@@ -169,7 +169,9 @@ func (h *Host) writeBook(change func(book) (book, error)) (book, error) {
 // held. full is why a correspondent has no room in the data plane.
 func (h *Host) takeBook(ctx context.Context, b book) (full, err error) {
 	var failure error
-	err = h.do(ctx, func(now time.Time) { full, failure = h.useHosts(now, h.engine.Core(), b.Hosts, false) })
+	err = h.do(ctx, func(now time.Time) {
+		full, failure = h.useHosts(now, h.engine.Core(), b.Hosts, b.retired, false)
+	})
 	return full, errors.Join(err, failure)
 }
 

@@ -2,12 +2,16 @@ package ilnphost
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"roam"
+	"roam/ilnp"
+	"roam/internal/testutil"
 	"roam/naming"
 	"roam/nidkey"
 )
@@ -120,5 +124,58 @@ func TestSuccession(t *testing.T) {
 	if len(next.Records) != 1 || !slices.Equal(got.Names, old.Names) || got.Plain != naming.PlainYes ||
 		got.Key != line.Key || got.Locators[0].L64 != roam.L64(0x2001_0db8_0009_0001) {
 		t.Errorf("records %+v", next.Records)
+	}
+}
+
+// said is a log that a test waits for.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) has(what string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.text.String(), what)
+}
+
+// TestSuccessionOfAnotherIdentifier: a key vouches for one whose hash is not the identifier that comes with it.
+// The record stays, and the log says why.
+func TestSuccessionOfAnotherIdentifier(t *testing.T) {
+	for name, change := range map[string]func(s *ilnp.Succession){
+		"another identifier": func(s *ilnp.Succession) { s.NID++ },
+		"another modifier":   func(s *ilnp.Succession) { s.Claim.Modifier[0]++ },
+		"another key":        func(s *ilnp.Succession) { s.Claim.Public[0]++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRotation(t)
+			var log said
+			r.h.log = slog.New(slog.NewTextHandler(&log, nil))
+			r.h.keeping.Lock()
+			_, err := r.h.writeBook(func(b book) (book, error) {
+				return b.add(naming.Record{NID: r.old.NID, Key: claimOf(r.old), Names: []string{"peer"}}, false)
+			})
+			r.h.keeping.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := ilnp.Succession{Old: r.old.NID, NID: r.next.NID, Claim: claimOf(r.next)}
+			change(&s)
+			follow(r.h, s)
+			testutil.Eventually(t, 10*time.Second, func() bool { return log.has("is not taken over") }, "the log says so")
+			if !log.has("is the hash of its key, which is") {
+				t.Errorf("the log does not say why: %s", log.text.String())
+			}
+			b, err := openBook(r.h.cfg)
+			if err != nil || b.record(r.old.NID).Key != claimOf(r.old) || len(b.Records) != 1 {
+				t.Errorf("records %+v, %v", b.Records, err)
+			}
+		})
 	}
 }

@@ -1,0 +1,140 @@
+package ilnp_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/wire/ilnp"
+)
+
+var update = flag.Bool("update", false, "write the golden packets anew")
+
+// keyedFile has the packets of proofs, vouches and MACs; internal/dataplane/ilnphost has the
+// programs read the same ones.
+const keyedFile = "../testdata/keyed.hex"
+
+// keyedPacket is one golden packet, and what it says.
+type keyedPacket struct {
+	name  string
+	bytes []byte
+	proof *ilnp.Proof
+	seal  *ilnp.Seal
+	vouch *ilnp.Vouch
+	encap bool
+}
+
+// keyedPackets makes all of them, in both forms.
+func keyedPackets(t *testing.T) (list []keyedPacket) {
+	t.Helper()
+	from := roam.ILV{L64: 0x2001_0db8_00b2_0002, NID: 0xa05e_91cc_04f2_b867}
+	to := roam.ILV{L64: 0x2001_0db8_0001_000a, NID: 0x1c4f_52a9_7be1_0d33}
+	n := ilnp.Nonce{Len: 4, Bytes: [12]byte{0x71, 0x08, 0xde, 0x2b}}
+	lu := func(op ilnp.Operation) ilnp.LocatorUpdate {
+		list := []ilnp.LocatorEntry{{L64: from.L64, Preference: 10, Lifetime: 600}}
+		return ilnp.LocatorUpdate{Operation: op, Locators: list}
+	}
+	put := func(name string, k keyedPacket, b []byte, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		encap, err := ilnp.Encapsulate(b, 6740)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.name, k.bytes = name, b
+		list = append(list, k)
+		k.name, k.bytes, k.encap = name+" in UDP", encap, true
+		list = append(list, k)
+	}
+	series := func(b []byte, first byte) {
+		for i := range b {
+			b[i] = first + byte(i)
+		}
+	}
+	for i, name := range []string{"offer", "answer", "confirmation", "challenge", "notice"} {
+		p := ilnp.Proof{Step: ilnp.ProofOffer + ilnp.ProofStep(i), Counter: 0x0102030405060708}
+		p.Locators = [8]roam.L64{from.L64, 7: 5}
+		series(p.Ephemeral[:], 0x40)
+		series(p.Token[:], 0x80)
+		series(p.MAC[:], 0xc0)
+		op := ilnp.Advertisement
+		if p.Step == ilnp.ProofAnswer || p.Step == ilnp.ProofChallenge {
+			op = ilnp.Acknowledgement
+		}
+		b, err := ilnp.BuildProof(from, to, n, lu(op), p)
+		put(name, keyedPacket{proof: &p}, b, err)
+	}
+	v := ilnp.Vouch{Until: time.Unix(0x0102030405, 0).UTC(), NID: 0x0011_22ff_0000_0001}
+	series(v.Public[:], 0x40)
+	series(v.Modifier[:], 0x80)
+	series(v.ByOld[:], 0xc0)
+	series(v.ByNew[:], 0xd0)
+	b, err := ilnp.BuildVouch(from, to, n, lu(ilnp.Advertisement), v)
+	put("vouch", keyedPacket{vouch: &v}, b, err)
+	for name, op := range map[string]ilnp.Operation{
+		"update": ilnp.Advertisement, "acknowledgement": ilnp.Acknowledgement,
+	} {
+		message, err := lu(op).AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := ilnp.Seal{Counter: 101, Answers: 77}
+		var key [ilnp.MACKeyLen]byte
+		series(key[:], 0x10)
+		s.MAC = ilnp.UpdateMAC(key, message, s.Counter, s.Answers)
+		b, err := ilnp.BuildSealed(from, to, n, lu(op), s)
+		put(name, keyedPacket{seal: &s}, b, err)
+	}
+	slices.SortFunc(list, func(a, b keyedPacket) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// TestKeyedGolden fixes the bytes of whole packets, and reads them.
+func TestKeyedGolden(t *testing.T) {
+	list := keyedPackets(t)
+	if *update {
+		var text bytes.Buffer
+		for _, k := range list {
+			fmt.Fprintf(&text, "%s: %x\n", k.name, k.bytes)
+		}
+		if err := os.WriteFile(keyedFile, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(keyedFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(lines) != len(list) {
+		t.Fatalf("%d golden packets, want %d", len(lines), len(list))
+	}
+	for i, k := range list {
+		name, text, _ := strings.Cut(lines[i], ": ")
+		packet, err := hex.DecodeString(text)
+		if err != nil || name != k.name || !bytes.Equal(packet, k.bytes) {
+			t.Errorf("%s: %v, %x, want %s of\n%x", name, err, packet, k.name, k.bytes)
+			continue
+		}
+		p, err := ilnp.ParseControl(packet, 6740)
+		if err != nil {
+			t.Errorf("%s: %v", k.name, err)
+			continue
+		}
+		same := (p.Proof == nil) == (k.proof == nil) && (p.Seal == nil) == (k.seal == nil) &&
+			(p.Vouch == nil) == (k.vouch == nil)
+		if !same || p.Proof != nil && *p.Proof != *k.proof || p.Seal != nil && *p.Seal != *k.seal ||
+			p.Vouch != nil && *p.Vouch != *k.vouch || p.Encapsulated != k.encap {
+			t.Errorf("%s reads as %+v", k.name, p)
+		}
+	}
+}
