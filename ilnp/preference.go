@@ -12,11 +12,13 @@ import (
 const preferReserve = preferValid - preferActive
 
 // preferenceOf returns what the user wants for the locators of a link, see Config.Preference.
-func (h *host) preferenceOf(l *local) uint16 {
+func (h *host) preferenceOf(l *local) uint16 { return h.preferenceOn(l.Link) }
+
+func (h *host) preferenceOn(link roam.LinkID) uint16 {
 	if h.cfg.Preference == nil {
 		return preferActive
 	}
-	return h.cfg.Preference(h.names[l.Link])
+	return h.cfg.Preference(h.names[link])
 }
 
 // preferenceAt returns the preference of a locator in use: on several links, the best one.
@@ -70,4 +72,7 @@ func (h *host) prefer(list []listed, uses func(roam.L64) bool) {
 func (c *Core) SetPreferences(now time.Time, preference func(link string) uint16) {
 	c.cfg.Preference = preference
 	c.reselect(now, "preferences")
+	for _, s := range c.byUse() {
+		c.followRules(now, s)
+	}
 }

@@ -231,7 +231,7 @@ func (h *Node) advertise(at *attachment) {
 		h.readHeard()
 		h.core.HandleLocator(h.net.Now(), roam.PrefixEvent{
 			LinkLocator: roam.LinkLocator{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
-			LinkName: fmt.Sprintf("net%d", at.link),
+			LinkName: linkName(at.link),
 		})
 		h.Settle()
 	}
