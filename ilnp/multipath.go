@@ -66,6 +66,9 @@ func (c *liveness) measure(now time.Time, s *session) {
 
 // handleQueue asks all paths in use, unless that has just been done.
 func (c *liveness) handleQueue(now time.Time, s *session) {
+	if c.cfg.Flows != nil && len(s.entry.Long) > 0 {
+		c.placeFlows(now, s, c.cfg.Flows(s.key)) // connections fill the short paths
+	}
 	if s.state == Established && !s.dead && s.multipath.HandleQueue(now, s.use(), s.watch.state == settling) {
 		s.lastTx = later(s.lastTx, now)
 		c.askQueues(now, s)

@@ -72,7 +72,4 @@ func (h *host) prefer(list []listed, uses func(roam.L64) bool) {
 func (c *Core) SetPreferences(now time.Time, preference func(link string) uint16) {
 	c.cfg.Preference = preference
 	c.reselect(now, "preferences")
-	for _, s := range c.byUse() {
-		c.followRules(now, s)
-	}
 }

@@ -13,7 +13,7 @@ import (
 // connection stays where it gets most. New ones start on the short paths, since only what they
 // send shows that a long path would serve them.
 const (
-	placeEvery = 500 * time.Millisecond // between two looks, at least,
+	placeEvery = 250 * time.Millisecond // between two looks, at least,
 	placeMost  = 10 * time.Second       // and at most
 	placeHeavy = 100                    // the part of the rate of all paths that makes a bucket a heavy one
 	placeFull  = 2                      // the part of their rate that fills the short paths

@@ -82,7 +82,7 @@ const (
 func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
 	cfg = asDaemon(cfg)
 	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
-	node.cfg.PathCounts = node.pathCounts
+	node.cfg.PathCounts, node.cfg.Flows = node.pathCounts, node.flows
 	n.add(node)
 	node.boot()
 	n.After(n.Counting, node.tick)

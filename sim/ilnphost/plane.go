@@ -405,6 +405,14 @@ func (p *plane) sorted() []*entry {
 	return es
 }
 
+// flows returns what the connections of a session have sent.
+func (h *Node) flows(k ilnp.SessionKey) *multipath.Flows {
+	if e := h.plane.entries[k]; e != nil {
+		return flowsOf(e.session)
+	}
+	return nil
+}
+
 // pathCounts returns what was counted along a path of a session.
 func (h *Node) pathCounts(k ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts, bool) {
 	p := &h.plane

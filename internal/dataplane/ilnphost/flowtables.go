@@ -165,6 +165,9 @@ func (t *flowTables) follow(old, now bpfSessionEntry, wanted map[uint32]tableSet
 	}
 }
 
+// Flows returns what the TCP connections of a session have sent; nil: that is not counted.
+func (p *Plane) Flows(k ilnp.SessionKey) *multipath.Flows { return p.tables.sent(p.known[k]) }
+
 // sent returns what the connections of a session have sent; nil: that is not counted.
 func (t *flowTables) sent(row bpfSessionEntry) *multipath.Flows {
 	user := userOf(row)

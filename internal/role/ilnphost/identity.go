@@ -92,6 +92,7 @@ func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 	return ilnp.Config{
 		NIDs: []roam.NID{h.nid}, Mode: coreMode[h.cfg.Host.Mode],
 		Liveness: liveness(&h.cfg), Trains: true, Silence: silenceOf(h.cfg),
+		Flows: func(k ilnp.SessionKey) *multipath.Flows { return h.plane.Flows(k) },
 		PathCounts: func(k ilnp.SessionKey, p ilnp.Path) (ilnp.PathCounts, bool) {
 			return dataplane.PathCounts(h.plane, k, p)
 		},
