@@ -134,16 +134,16 @@ func TestSharesOfPreferences(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	links := []Link{{"a", 20}, {"b", 80}, {"c", 80}, {"a", 20}}
-	ab := []Share{{"a", 80}, {"b", 20}}
+	shares, ab, ca := []Share{{"a", 80}, {"b", 20}}, []string{"a", "b"}, []string{"c", "a"}
 	for name, c := range map[string]struct {
 		r     Rule
 		want  []float64
 		order []int
 	}{
 		"equal":               {Rule{Policy: Equal}, []float64{1. / 6, 1. / 3, 1. / 3, 1. / 6}, []int{0, 3, 1, 2}},
-		"shares":              {Rule{Policy: Weighted, Shares: ab}, []float64{0.4, 0.2, 0, 0.4}, []int{0, 3, 1}},
-		"preferences":         {Rule{Policy: Weighted, Links: []string{"a", "b"}}, []float64{0.4, 0.2, 0, 0.4}, []int{0, 3, 1}},
-		"order of the rule":   {Rule{Policy: Failover, Links: []string{"c", "a"}}, []float64{0.25, 0, 0.5, 0.25}, []int{2, 0, 3}},
+		"shares":              {Rule{Policy: Weighted, Shares: shares}, []float64{0.4, 0.2, 0, 0.4}, []int{0, 3, 1}},
+		"preferences":         {Rule{Policy: Weighted, Links: ab}, []float64{0.4, 0.2, 0, 0.4}, []int{0, 3, 1}},
+		"order of the rule":   {Rule{Policy: Failover, Links: ca}, []float64{0.25, 0, 0.5, 0.25}, []int{2, 0, 3}},
 		"order of preference": {Rule{Policy: Failover}, []float64{1. / 6, 1. / 3, 1. / 3, 1. / 6}, []int{0, 3, 1, 2}},
 		"none of its links":   {Rule{Policy: Flow, Links: []string{"d"}}, []float64{0, 0, 0, 0}, nil},
 	} {

@@ -41,7 +41,7 @@ func TestHomesFollowRates(t *testing.T) {
 		{nil, nil, map[string]int{a: 32, b: 32}},
 		{map[string]Measured{a: sure(100), b: sure(25)}, map[string]uint8{b: 4}, map[string]int{a: 51, b: 13}},
 		{map[string]Measured{a: sure(100), b: sure(25)}, map[string]uint8{}, map[string]int{a: 43, b: 21}},
-		{map[string]Measured{a: sure(100), b: sure(25)}, nil, map[string]int{a: 32, b: 32}}, // the other end does not know
+		{map[string]Measured{a: sure(100), b: sure(25)}, nil, map[string]int{a: 32, b: 32}}, // it does not know
 		{nil, map[string]uint8{a: 4}, map[string]int{a: 21, b: 43}},
 		{map[string]Measured{a: sure(100), b: sure(25)}, map[string]uint8{a: 4}, map[string]int{a: 32, b: 32}},
 	} {
@@ -70,7 +70,7 @@ func TestHomesFollowRates(t *testing.T) {
 		for bucket := range Buckets {
 			p, _ := here.Home(bucket)
 			if q, _ := there.Home(bucket); p != q {
-				t.Errorf("rates %v, told %v: bucket %d is on %s here and on %s there", test.own, test.other, bucket, p, q)
+				t.Errorf("rates %v, told %v: bucket %d is on %s and on %s", test.own, test.other, bucket, p, q)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ const NoHome = 0xff
 type Table[P comparable] struct {
 	Paths []P             // that a bucket may take, at most TableMost
 	Costs []uint16        // of a byte on each of Paths, at least 1: where packets take turns, shares are inverse to it
-	Sets  [Buckets]uint16 // bit i: packets of the bucket take Paths[i]; several take turns
+	Sets  [Buckets]uint16 // bit i: packets may take Paths[i]; several take turns, the same in all buckets
 	Homes [Buckets]uint8  // index of the path to which first segments keep, and connections with one path
 }
 

@@ -39,7 +39,7 @@ static __always_inline __u32 ports_of(__u16 a, __u16 b)
 __noinline int table_path(const struct session_entry *p, __u32 table, __u32 ports, __u32 len, int keep)
 {
 	struct table_key key = { .table = table };
-	__u32 bucket, set, home;
+	__u32 bucket, set, way;
 	struct flow_table *t;
 	int i = -1;
 
@@ -53,10 +53,10 @@ __noinline int table_path(const struct session_entry *p, __u32 table, __u32 port
 	bucket = flow_weight(p->local_nid, p->remote_nid, ports) % FLOW_BUCKETS;
 	if (!table)
 		__sync_fetch_and_add(&t->bytes[bucket], len);
-	set = t->paths[bucket];
-	home = t->homes[bucket / 2] >> bucket % 2 * 4 & (MAX_PATHS - 1);
+	way = t->ways[bucket];
+	set = t->alone >> bucket & 1 ? 1U << (way >> 4) : t->several;
 	if (keep)
-		i = choose_path(p, &t->turns, ~(1U << home) << NO_PATH, MAX_PATHS);
+		i = choose_path(p, &t->turns, ~(1U << (way & (MAX_PATHS - 1))) << NO_PATH, MAX_PATHS);
 	if (i < 0)
 		i = choose_path(p, &t->turns, ~set << NO_PATH, MAX_PATHS);
 	if (i < 0 || keep || !(set & (set - 1)))

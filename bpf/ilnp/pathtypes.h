@@ -42,8 +42,10 @@ struct table_key {
  * rest.
  */
 struct flow_table {
-	__u16 paths[FLOW_BUCKETS]; /* bit i: packets may take paths[i] of the entry; several take turns */
-	__u8 homes[FLOW_BUCKETS / 2]; /* four bits each, the lower first: the path that first segments keep to */
+	__u64 alone;               /* bit b: packets of bucket b take one path; the others take turns */
+	__u16 several;             /* bit i: among them is paths[i] of the entry */
+	__u16 pad[3];
+	__u8 ways[FLOW_BUCKETS];   /* index of the path to which first segments keep, and from bit 4 on of that one path */
 	__u16 costs[MAX_PATHS];    /* of a byte, for the turns */
 	__u32 bytes[FLOW_BUCKETS]; /* that segments of ours had, with headers */
 	struct path_turns turns;   /* of those with several paths; the first one's are compared with */

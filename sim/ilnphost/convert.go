@@ -109,23 +109,31 @@ func (p *plane) table(table *ilnp.Table, s *decide.Session) *decide.FlowTable {
 	if all == 0 {
 		return nil
 	}
-	for b, set := range table.Sets {
+	for b, of := range table.Sets {
+		set := uint16(0)
 		for k := range at {
-			t.Paths[b] |= set >> k & 1 * at[k]
+			set |= of >> k & 1 * at[k]
 		}
-		if t.Paths[b] == 0 {
-			t.Paths[b] = all
+		if set == 0 {
+			set = all
 		}
-		t.Homes[b] = uint8(bits.TrailingZeros16(t.Paths[b]))
+		only := bits.TrailingZeros16(set)
+		if set == 1<<only {
+			t.Alone |= 1 << b
+		} else {
+			t.Several |= set
+		}
+		home := only
 		if k := int(table.Homes[b]); k < len(at) && at[k] != 0 {
-			t.Homes[b] = uint8(bits.TrailingZeros16(at[k]))
+			home = bits.TrailingZeros16(at[k])
 		}
+		t.Ways[b] = uint8(only<<4 | home)
 	}
 	return t
 }
 
 func keepTurns(t, old *decide.FlowTable) {
-	if t.Paths == old.Paths && t.Homes == old.Homes && t.Costs == old.Costs {
+	if t.Alone == old.Alone && t.Several == old.Several && t.Ways == old.Ways && t.Costs == old.Costs {
 		t.Turns = old.Turns
 	}
 }

@@ -46,7 +46,7 @@ func TestTrackedConnectionsFollowRates(t *testing.T) {
 			n += at - 1
 		}
 		if here != there || n < c.want-2 || n > c.want+2 {
-			t.Errorf("%s: %d of 64 buckets on the second path, want %d; %v here and %v there", name, n, c.want, here, there)
+			t.Errorf("%s: %d of 64 buckets on the second path, want %d; %v and %v", name, n, c.want, here, there)
 		}
 	}
 }

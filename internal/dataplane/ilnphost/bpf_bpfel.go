@@ -240,12 +240,14 @@ const (
 )
 
 type bpfFlowTable struct {
-	_     structs.HostLayout
-	Paths [64]uint16
-	Homes [32]uint8
-	Costs [16]uint16
-	Bytes [64]uint32
-	Turns struct {
+	_       structs.HostLayout
+	Alone   uint64
+	Several uint16
+	Pad     [3]uint16
+	Ways    [64]uint8
+	Costs   [16]uint16
+	Bytes   [64]uint32
+	Turns   struct {
 		_     structs.HostLayout
 		Bytes [16]uint32
 	}

@@ -102,9 +102,9 @@ func (g *gen) ruled(w *world, p *bpfSessionEntry) {
 
 // table draws where connections go.
 func (g *gen) table() (t bpfFlowTable) {
-	for b := range t.Paths {
-		t.Paths[b], t.Bytes[b] = pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0), uint32(g.few())
-		t.Homes[b/2] |= pick[uint8](g, 0, 0, 1, 2, 3, 15) << (b % 2 * 4)
+	t.Alone, t.Several = g.Uint64(), pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0)
+	for b := range t.Ways {
+		t.Ways[b], t.Bytes[b] = pick[uint8](g, 0, 0, 1, 2, 3, 15)|pick[uint8](g, 0, 1, 2, 15)<<4, uint32(g.few())
 	}
 	for i := range t.Costs {
 		t.Costs[i] = pick[uint16](g, 2, 3, 80, 320, 0xffff)
@@ -203,11 +203,9 @@ func between(name string, got, before, after reflect.Value) (wrong []string) {
 }
 
 func modelTable(t bpfFlowTable) *decide.FlowTable {
-	m := &decide.FlowTable{Paths: t.Paths, Costs: t.Costs, Bytes: t.Bytes, Turns: t.Turns.Bytes}
-	for b := range m.Homes {
-		m.Homes[b] = t.Homes[b/2] >> (b % 2 * 4) & 15
+	return &decide.FlowTable{
+		Alone: t.Alone, Several: t.Several, Ways: t.Ways, Costs: t.Costs, Bytes: t.Bytes, Turns: t.Turns.Bytes,
 	}
-	return m
 }
 
 // generatedRules are those of all worlds, in both halves of their map.

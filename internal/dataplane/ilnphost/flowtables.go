@@ -13,10 +13,11 @@ import (
 
 // tableSets is what the daemon writes of a table of flows, by the paths of an entry.
 type tableSets struct {
-	paths  [multipath.Buckets]uint16
-	homes  [multipath.Buckets / 2]uint8
-	costs  [ilnp.MaxPaths]uint16
-	counts bool // bytes are counted in it
+	alone   uint64
+	several uint16
+	ways    [multipath.Buckets]uint8
+	costs   [ilnp.MaxPaths]uint16
+	counts  bool // bytes are counted in it
 }
 
 // flowTables is what was written of the tables of flows: those of each session by their numbers. A
@@ -53,7 +54,7 @@ func (t *flowTables) adopt(m *ebpf.Map, known map[ilnp.SessionKey]bpfSessionEntr
 			gone = append(gone, key)
 			continue
 		}
-		t.note(user, key.Table, tableSets{row.Paths, row.Homes, row.Costs, counts && key.Table == 0})
+		t.note(user, key.Table, tableSets{row.Alone, row.Several, row.Ways, row.Costs, counts && key.Table == 0})
 	}
 	for _, key := range gone {
 		_ = m.Delete(&key) // one that stays has no reader, and the next start removes it
@@ -103,7 +104,7 @@ func (t *flowTables) set(wanted map[uint32]tableSets, row *bpfSessionEntry) erro
 				continue
 			}
 		}
-		table.Paths, table.Homes, table.Costs = sets.paths, sets.homes, sets.costs
+		table.Alone, table.Several, table.Ways, table.Costs = sets.alone, sets.several, sets.ways, sets.costs
 		clear(table.Turns.Bytes[:])
 		if err := t.m.Put(&key, &table); err != nil {
 			errs = append(errs, fmt.Errorf("write table of flows: %w", err))
@@ -133,18 +134,25 @@ func (t *uplinkTable) tableSets(table *ilnp.Table, row *bpfSessionEntry) (s tabl
 	if all == 0 {
 		return s, false
 	}
-	for b, set := range table.Sets {
+	for b, of := range table.Sets {
+		set := uint16(0)
 		for k := range table.Paths {
-			s.paths[b] |= set >> k & 1 * at[k]
+			set |= of >> k & 1 * at[k]
 		}
-		if s.paths[b] == 0 {
-			s.paths[b] = all
+		if set == 0 {
+			set = all
 		}
-		home := bits.TrailingZeros16(s.paths[b]) // first segments take a path also where none is sure
+		only := bits.TrailingZeros16(set)
+		if set == 1<<only {
+			s.alone |= 1 << b
+		} else {
+			s.several |= set // all buckets with several paths have the same ones
+		}
+		home := only // first segments take a path also where none is sure
 		if k := int(table.Homes[b]); k < len(table.Paths) && at[k] != 0 {
 			home = bits.TrailingZeros16(at[k])
 		}
-		s.homes[b/2] |= uint8(home) << (b % 2 * 4)
+		s.ways[b] = uint8(only<<4 | home)
 	}
 	return s, true
 }

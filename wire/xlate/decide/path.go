@@ -91,11 +91,20 @@ const Buckets = 64
 
 // FlowTable is where flows go, by their bucket.
 type FlowTable struct {
-	Paths [Buckets]uint16 // bits of the paths that they may take
-	Homes [Buckets]uint8  // index of the path to which first segments keep
-	Costs [MaxPaths]uint16
-	Bytes [Buckets]uint32 // sent
-	Turns [MaxPaths]uint32
+	Alone   uint64         // bit b: packets of bucket b take one path; the others take turns
+	Several uint16         // bits of the paths among which they do
+	Ways    [Buckets]uint8 // index of the path to which first segments keep, and from bit 4 on of that one path
+	Costs   [MaxPaths]uint16
+	Bytes   [Buckets]uint32 // sent
+	Turns   [MaxPaths]uint32
+}
+
+// set returns the bits of the paths that a bucket may take.
+func (f *FlowTable) set(bucket uint32) uint16 {
+	if f.Alone>>bucket&1 != 0 {
+		return 1 << (f.Ways[bucket] >> 4)
+	}
+	return f.Several
 }
 
 // tablePath returns the path of a packet by a table, or -1; keep: its flow keeps to its home, as long as that
@@ -108,9 +117,9 @@ func (s *State) tablePath(p *Session, f *FlowTable, ports, n uint32, keep bool) 
 	if f == p.Table {
 		f.Bytes[bucket] += n
 	}
-	paths, i := f.Paths[bucket], -1
+	paths, i := f.set(bucket), -1
 	if keep {
-		i = s.choose(p, &f.Turns, 0, ^(1 << f.Homes[bucket]), MaxPaths)
+		i = s.choose(p, &f.Turns, 0, ^(1 << (f.Ways[bucket] & 15)), MaxPaths)
 	}
 	if i < 0 {
 		i = s.choose(p, &f.Turns, 0, ^paths, MaxPaths)
