@@ -1,15 +1,15 @@
 package flowrule
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Link is a link as a rule sees it.
 type Link struct {
 	Name       string
 	Preference uint16 // lower is preferred
 }
-
-// Unit is the cost of a byte on a link that gets all of them.
-const Unit = 1 << 10
 
 // Shares returns what links get by their preferences p: those of two of preference 20 and
 // 80 are 0.8 and 0.2. Generally, with n links and the sum t of the preferences, the share of
@@ -30,27 +30,35 @@ func Shares(preferences []uint16) []float64 {
 	return out
 }
 
-// Costs returns for each of links what the data plane needs of it: 0, if the rule does not
-// use it; else of Equal and Weighted the cost of a byte, Unit divided by its share; of
-// Failover its place, from 1; and of the others 1.
-func (r Rule) Costs(links []Link) []uint32 {
-	out := make([]uint32, len(links))
-	shares := r.sharesOf(links)
-	places := r.placesOf(links)
+// Parts returns the share of each of links, 0 if the rule does not use it. A link may stand there
+// more than once, with several paths: its share is divided among them.
+func (r Rule) Parts(links []Link) []float64 {
+	out := r.sharesOf(links)
 	for i, l := range links {
-		if !r.uses(l.Name) || shares[i] <= 0 {
-			continue
-		}
-		switch r.Policy {
-		case Equal, Weighted:
-			out[i] = uint32(Unit/shares[i] + 0.5)
-		case Failover:
-			out[i] = places[i]
-		default:
-			out[i] = 1
+		if !r.uses(l.Name) {
+			out[i] = 0
 		}
 	}
 	return out
+}
+
+// Order returns the indexes of those of links that the rule uses, the best first: as the rule lists
+// them, or by their preferences.
+func (r Rule) Order(links []Link) (order []int) {
+	parts := r.Parts(links)
+	for i := range links {
+		if parts[i] > 0 {
+			order = append(order, i)
+		}
+	}
+	place := func(l Link) int {
+		if r.Links != nil {
+			return slices.Index(r.Links, l.Name)
+		}
+		return int(l.Preference)
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(place(links[i]), place(links[j])) })
+	return order
 }
 
 func (r Rule) uses(link string) bool {
@@ -102,19 +110,6 @@ func count(links []Link, name string) (n int) {
 		}
 	}
 	return n
-}
-
-// placesOf returns the places of links in the order of the rule, from 1: as it lists them, or
-// by their preferences.
-func (r Rule) placesOf(links []Link) []uint32 {
-	out := make([]uint32, len(links))
-	for i, l := range links {
-		out[i] = uint32(l.Preference) + 1
-		if r.Links != nil {
-			out[i] = uint32(slices.Index(r.Links, l.Name)) + 1
-		}
-	}
-	return out
 }
 
 var policyNames = [...]string{"adaptive", "equal", "weighted", "failover", "flow", "lowdelay"}

@@ -26,6 +26,9 @@ const (
 	LowDelay               // the path with the shortest round trip
 )
 
+// OnePath reports whether each flow of such a rule takes one path at a time.
+func (p Policy) OnePath() bool { return p == Failover || p == Flow || p == LowDelay }
+
 // The protocols that a rule may name, by their IP protocol numbers.
 const (
 	TCP    = 6

@@ -132,24 +132,27 @@ func TestSharesOfPreferences(t *testing.T) {
 	}
 }
 
-func TestCosts(t *testing.T) {
+func TestParts(t *testing.T) {
 	links := []Link{{"a", 20}, {"b", 80}, {"c", 80}, {"a", 20}}
-	ab := []Share{{"a", 80}, {"b", 20}}
+	shares, ab, ca := []Share{{"a", 80}, {"b", 20}}, []string{"a", "b"}, []string{"c", "a"}
 	for name, c := range map[string]struct {
-		r    Rule
-		want []uint32
+		r     Rule
+		want  []float64
+		order []int
 	}{
-		"equal":               {Rule{Policy: Equal}, []uint32{6144, 3072, 3072, 6144}},
-		"shares":              {Rule{Policy: Weighted, Shares: ab}, []uint32{2560, 5120, 0, 2560}},
-		"preferences":         {Rule{Policy: Weighted, Links: []string{"a", "b"}}, []uint32{2560, 5120, 0, 2560}},
-		"order of the rule":   {Rule{Policy: Failover, Links: []string{"c", "a"}}, []uint32{2, 0, 1, 2}},
-		"order of preference": {Rule{Policy: Failover}, []uint32{21, 81, 81, 21}},
-		"flow":                {Rule{Policy: Flow, Links: []string{"a", "c"}}, []uint32{1, 0, 1, 1}},
-		"low delay":           {Rule{Policy: LowDelay}, []uint32{1, 1, 1, 1}},
-		"none of its links":   {Rule{Policy: Flow, Links: []string{"d"}}, []uint32{0, 0, 0, 0}},
+		"equal":               {Rule{Policy: Equal}, []float64{1. / 6, 1. / 3, 1. / 3, 1. / 6}, []int{0, 3, 1, 2}},
+		"shares":              {Rule{Policy: Weighted, Shares: shares}, []float64{0.4, 0.2, 0, 0.4}, []int{0, 3, 1}},
+		"preferences":         {Rule{Policy: Weighted, Links: ab}, []float64{0.4, 0.2, 0, 0.4}, []int{0, 3, 1}},
+		"order of the rule":   {Rule{Policy: Failover, Links: ca}, []float64{0.25, 0, 0.5, 0.25}, []int{2, 0, 3}},
+		"order of preference": {Rule{Policy: Failover}, []float64{1. / 6, 1. / 3, 1. / 3, 1. / 6}, []int{0, 3, 1, 2}},
+		"none of its links":   {Rule{Policy: Flow, Links: []string{"d"}}, []float64{0, 0, 0, 0}, nil},
 	} {
-		if got := c.r.Costs(links); !slices.Equal(got, c.want) {
+		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+		if got := c.r.Parts(links); !slices.EqualFunc(got, c.want, near) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		if got := c.r.Order(links); !slices.Equal(got, c.order) {
+			t.Errorf("%s: order %v, want %v", name, got, c.order)
 		}
 	}
 	for p, word := range Policies() {

@@ -188,6 +188,9 @@ const (
 	MaxAccept = maxRemotes
 )
 
+// Table says which paths the flows of a session take.
+type Table = multipath.Table[Path]
+
 // Entry is the desired data-plane entry of a session.
 type Entry struct {
 	Key                     SessionKey
@@ -201,7 +204,7 @@ type Entry struct {
 	Encap                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
 	NonceUntil              time.Time      // the option goes on every packet until then (and while Initiated)
 	Dead                    bool           // liveness says that no path works
-	PerFlow                 bool           // TCP connections keep to one path each, by the same rule at both ends
+	PerFlow                 bool           // each TCP connection keeps to its home, the same at both ends
 	Preinstalled            bool           // it is preinstalled: until a packet of ours has used it, it is there for packets of ours only
 	Seq                     uint32         // grows with every Upsert; a hint of the data plane is for one Seq
 	Paths                   []Path         // to send on, at most MaxPaths, each one equally but for Long and Costs; empty: none usable
@@ -216,7 +219,8 @@ type Entry struct {
 	Unrecorded              bool           // no record names the peer: what has no nonce counts only from where it was validated
 	Named                   bool           // the session has the peer's NID as its alias besides that of Key
 	Long                    []Path         // of those in Paths, those over which TCP is not spread
-	Placed                  map[uint8]Path // the one of Long that TCP connections of a bucket take whole: multipath.Buckets
+	Table                   *Table         // where TCP goes; nil: it takes any of Paths
+	RuleTables              map[int]*Table // where flows go that a rule matches, by its number; nil: as without a rule
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
 	Reserve                 []Path         // to validated locators that are listed, but less preferred: for what no unvalidated one may get yet
 	Counted                 bool           // data are counted by path: Config.PathCounts
@@ -224,7 +228,6 @@ type Entry struct {
 	Ruled                   []Path         // further paths, for flows with rules only
 	Answers                 bool           // flows that the peer marks are answered on the path that they came by,
 	Back                    []Path         // also on these further paths, which nothing else takes
-	ByDelay                 []Path         // Paths and Ruled, the shortest first; empty where no rule asks for it
 	Grace                   time.Duration  // two round trips: how long an unvalidated locator gets the rate before if no validated one is left; 0: unknown
 }
 
@@ -410,7 +413,7 @@ type PeerState struct {
 	Locators     []RemoteState
 	Paths        []Path
 	Ruled        []Path                 // further ones, for flows with rules
-	ByDelay      []Path                 // both, the shortest first, where a rule asks for it
+	RuleTables   map[int]*Table         // where flows with rules go, by the number of the rule
 	RTTs         map[Path]time.Duration // of those of Paths where it is known: the least of the last minute or two
 	Shares       map[Path]float64       // of Paths: what part of all that is spread by packet each gets
 	Long         []Path                 // of Paths, those that TCP does not take

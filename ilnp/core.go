@@ -57,6 +57,10 @@ type Config struct {
 	// Entry.Counted; false: nothing yet. nil: it does not count, and nothing is known of paths but
 	// their round trips.
 	PathCounts func(SessionKey, Path) (PathCounts, bool)
+
+	// Flows returns what TCP connections have sent where Entry.Long has paths; nil: that is not
+	// counted. It is asked when segments wait. Config.Flows itself may be nil: Activity.Flows serves, once a second.
+	Flows func(SessionKey) *multipath.Flows
 }
 
 // Defaults of Config.

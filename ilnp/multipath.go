@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -19,22 +20,29 @@ func (s *session) use() multipath.Use[Path] {
 // tracked says whether connections keep to one path each as something tracks them.
 func (s *session) tracked() bool { return s.perFlow.On || s.multipath.Wished() }
 
-// longOf returns those of paths that TCP is not to take.
-func (s *session) longOf(paths []Path) []Path {
-	if s.state != Established {
-		return nil
-	}
+// choose completes an entry, which has all paths that a packet may take: which of them everything takes.
+func (c *steering) choose(now time.Time, s *session, p *Entry) {
 	u := s.use()
 	if s.entry.State != Established {
 		u.Paths = nil // TCP takes none yet
 	}
-	return s.multipath.Long(u, paths)
+	isValid := func(q Path) bool { return !slices.Contains(p.Unvalidated, q.Remote) }
+	choice := s.multipath.Choose(now, multipath.Request[Path]{
+		Now: u, Begun: s.entry.Seq != 0, Paths: p.Paths, Several: s.state == Established,
+		Rates: c.ratesOf(now, s, p.Paths), Told: s.reports.told, Valid: isValid, Key: pathKey, Rules: c.demandsOf(s, *p),
+	})
+	p.Long, p.Costs, p.Table, p.RuleTables = choice.Long, choice.Costs, choice.Table, choice.Rules
 }
+
+// pathKey is the same at both ends of a path.
+func pathKey(p Path) uint64 { return multipath.PathKey(uint64(p.Local.L64), uint64(p.Remote)) }
 
 // forgetPaths drops what is known of paths that are not in use any more. One that is left
 // as its queue swallowed probes may be back soon, no longer and no faster.
 func (s *session) forgetPaths() {
-	s.multipath.Forget(func(p Path) bool { return !slices.Contains(s.carriers(), p) && !s.bad[p] })
+	gone := func(p Path) bool { return !slices.Contains(s.carriers(), p) && !s.bad[p] }
+	s.multipath.Forget(gone)
+	maps.DeleteFunc(s.reports.told, func(p Path, _ uint8) bool { return gone(p) })
 }
 
 // noteLength takes the answer to a probe.
@@ -74,6 +82,9 @@ func (c *liveness) askLengths(now time.Time, s *session) {
 
 // handleQueue asks all paths in use, unless that has just been done.
 func (c *liveness) handleQueue(now time.Time, s *session) {
+	if c.cfg.Flows != nil && len(s.entry.Long) > 0 {
+		c.placeFlows(now, s, c.cfg.Flows(s.key)) // connections fill the short paths
+	}
 	if s.state == Established && !s.dead && s.multipath.HandleQueue(now, s.use(), s.watch.state == settling) {
 		s.lastTx = later(s.lastTx, now)
 		c.askQueues(now, s)
@@ -112,9 +123,23 @@ func (c *steering) placeFlows(now time.Time, s *session, sent *multipath.Flows) 
 	}
 }
 
+// placed returns the long path of each bucket of connections that takes one.
+func (e Entry) placed() map[int]Path {
+	placed := make(map[int]Path)
+	if e.Table == nil || len(e.Long) == 0 {
+		return placed
+	}
+	for b := range multipath.Buckets {
+		if p, only := e.Table.Only(b); only && slices.Contains(e.Long, p) {
+			placed[b] = p
+		}
+	}
+	return placed
+}
+
 // isPlaced reports whether TCP connections take a long path whole.
 func (s *session) isPlaced(p Path) bool {
-	for _, at := range s.entry.Placed {
+	for _, at := range s.entry.placed() {
 		if at == p {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 	"roam/sched"
 )
 
@@ -38,7 +39,7 @@ func pathChange(old, now Entry) (why roam.PathChange) {
 	add(anyNew(now.Paths, old.Paths), roam.PathsLost)
 	add(moved && why == 0, roam.PathsReordered)
 	add(now.PerFlow && !old.PerFlow || leavesLong(old, now), roam.FlowsGathered)
-	add(moved && (now.PerFlow || len(now.Long) > 0) || !maps.Equal(old.Placed, now.Placed), roam.FlowsRehashed)
+	add(moved && (now.PerFlow || len(now.Long) > 0) || movesWhole(old, now), roam.FlowsRehashed)
 	wasDown, isDown := old.Dead || len(old.Paths) == 0, now.Dead || len(now.Paths) == 0
 	add(wasDown && !isDown, roam.PathsReturned)
 	add(isDown && (why != 0 || !wasDown), roam.PathsDown)
@@ -65,6 +66,25 @@ func (e Entry) isUnvalidated() bool {
 	}
 	return e.State == Established && len(e.Paths) > 0 &&
 		!slices.ContainsFunc(e.Paths, isFree) && !slices.ContainsFunc(e.Reserve, isFree)
+}
+
+// movesWhole reports whether connections that keep to one path each have another one than before.
+func movesWhole(old, now Entry) bool {
+	return !maps.Equal(old.placed(), now.placed()) || old.PerFlow && now.PerFlow && !old.sameHomes(now)
+}
+
+// sameHomes reports whether each connection has the same path in two entries in which it keeps to one.
+func (e Entry) sameHomes(o Entry) bool {
+	if e.Table == nil || o.Table == nil {
+		return e.Table == o.Table
+	}
+	for b := range multipath.Buckets {
+		p, _ := e.Table.Home(b)
+		if q, _ := o.Table.Home(b); p != q {
+			return false
+		}
+	}
+	return true
 }
 
 // anyNew reports whether there is a path that was not there before.

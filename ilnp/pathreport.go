@@ -26,15 +26,17 @@ const (
 // epoch changes when it begins anew.
 type PathCounts struct {
 	Epoch          uint32
+	Told           uint8 // what the path costs by the correspondent's measure, as its last probe said
 	Sent, Received multipath.Traffic
 }
 
 // pathReports is what the reports of a session's correspondent say of its paths.
 type pathReports struct {
 	estimates map[Path]*estimate
-	unfilled  int  // answers in a row that came back without a report
-	wished    bool // its last probe asks that paths be counted,
-	answers   bool // and that flows which it marks be answered on their paths
+	told      map[Path]uint8 // what paths cost by its measure; nil: it has given no report yet
+	unfilled  int            // answers in a row that came back without a report
+	wished    bool           // its last probe asks that paths be counted,
+	answers   bool           // and that flows which it marks be answered on their paths
 }
 
 // estimate is what is known of one path.
@@ -85,6 +87,7 @@ func (c *node) askReport(pr *probe) {
 	}
 	pr.report, pr.counts, pr.answers = true, s.entry.Counted && s.isSeveral(s.entry.Paths), c.rules.marks(s.entry.Rules)
 	if pr.counts {
+		pr.cost = s.multipath.RateCost(pr.path)
 		pr.left, pr.counted = c.cfg.PathCounts(s.key, pr.countsOf())
 	}
 }
@@ -148,6 +151,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		return
 	}
 	s.reports.unfilled = 0
+	c.takeCost(now, s, pr)
 	if (pr.about != Path{}) {
 		c.takeLoss(now, s, pr, r)
 		return
@@ -157,6 +161,26 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		return
 	}
 	c.leaveBlackHole(now, s, pr.path, e)
+}
+
+// takeCost takes what the correspondent has told of the path of a probe that it answered with a report. It has
+// this host's measure from that probe, so both ends deal whole connections alike.
+func (c *liveness) takeCost(now time.Time, s *session, pr probe) {
+	if (pr.about != Path{}) || !pr.counts {
+		return
+	}
+	own, ok := c.cfg.PathCounts(s.key, pr.path)
+	told := min(own.Told, multipath.CostMost)
+	if !ok || s.reports.told != nil && s.reports.told[pr.path] == told {
+		return
+	}
+	if s.reports.told == nil {
+		s.reports.told = make(map[Path]uint8)
+	}
+	if s.reports.told[pr.path] = told; told == 0 {
+		delete(s.reports.told, pr.path)
+	}
+	c.upsert(now, s, s.entry.Paths)
 }
 
 // judgeReport hands a report to the estimate of its path. It returns the reason to refuse it, or "".

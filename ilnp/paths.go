@@ -217,10 +217,12 @@ func sameEntry(a, b Entry) bool {
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled &&
 		a.PerFlow == b.PerFlow && a.Counted == b.Counted &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) &&
-		maps.Equal(a.Costs, b.Costs) && maps.Equal(a.Placed, b.Placed) && slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) &&
+		maps.Equal(a.Costs, b.Costs) && a.Table.Equal(b.Table) &&
+		maps.EqualFunc(a.RuleTables, b.RuleTables, (*Table).Equal) &&
+		slices.Equal(a.Reserve, b.Reserve) && slices.Equal(a.Accept, b.Accept) &&
 		slices.Equal(a.Unvalidated, b.Unvalidated) && slices.Equal(a.Given, b.Given) &&
 		slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded &&
 		a.Unconfirmed == b.Unconfirmed && a.MACKey == b.MACKey && a.ICMPRule == b.ICMPRule && a.Rules == b.Rules &&
-		slices.Equal(a.Ruled, b.Ruled) && slices.Equal(a.ByDelay, b.ByDelay) &&
+		slices.Equal(a.Ruled, b.Ruled) &&
 		a.Answers == b.Answers && slices.Equal(a.Back, b.Back)
 }

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -263,13 +264,13 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 		RuleSought: s.sought, NonceAlways: s.nonceAlways, OldFirst: s.oldFirst,
 		Encapsulated: s.encapPaths(), Spread: s.multipath.Spread(s.use()), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: multipath.Shares(s.entry.Paths, s.entry.Costs),
 	}
-	p.Ruled, p.ByDelay = slices.Clone(s.entry.Ruled), slices.Clone(s.entry.ByDelay)
+	p.Ruled, p.RuleTables = slices.Clone(s.entry.Ruled), maps.Clone(s.entry.RuleTables)
 	for _, path := range p.Paths {
 		if rtt, known := s.multipath.RTT(path); known {
 			p.RTTs[path] = rtt
 		}
 	}
-	for _, path := range p.ByDelay {
+	for _, path := range p.Ruled {
 		if rtt, known := s.delayOf(path); known {
 			p.RTTs[path] = rtt
 		}

@@ -12,11 +12,13 @@ import (
 const preferReserve = preferValid - preferActive
 
 // preferenceOf returns what the user wants for the locators of a link, see Config.Preference.
-func (h *host) preferenceOf(l *local) uint16 {
+func (h *host) preferenceOf(l *local) uint16 { return h.preferenceOn(l.Link) }
+
+func (h *host) preferenceOn(link roam.LinkID) uint16 {
 	if h.cfg.Preference == nil {
 		return preferActive
 	}
-	return h.cfg.Preference(h.names[l.Link])
+	return h.cfg.Preference(h.names[link])
 }
 
 // preferenceAt returns the preference of a locator in use: on several links, the best one.

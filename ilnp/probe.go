@@ -26,6 +26,7 @@ type probe struct {
 
 	report  bool       // it asks for a report,
 	counts  bool       // and that data be counted along the path
+	cost    uint8      // what that costs by its measured rate
 	answers bool       // and flows that this host marks answered on their paths
 	counted bool       // this host counts the data:
 	left    PathCounts // what it had when the probe left

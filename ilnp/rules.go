@@ -1,12 +1,12 @@
 package ilnp
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"roam"
 	"roam/flowrule"
+	"roam/multipath"
 )
 
 // Flows that a rule of the user matches leave by the links of that rule, also by links that
@@ -40,16 +40,6 @@ func (r *ruleSet) of(s *session, k *correspondent) RuleUse {
 		use.Set = 0
 	}
 	return use
-}
-
-// wantsDelays reports whether a rule of a session needs its paths in the order of their delay.
-func (r *ruleSet) wantsDelays(use RuleUse) bool {
-	for i, rule := range r.Set {
-		if use.Mask>>i&1 != 0 && rule.Policy == flowrule.LowDelay {
-			return true
-		}
-	}
-	return false
 }
 
 // SetRules replaces the rules of the user. number differs from that of the set before; the
@@ -91,11 +81,8 @@ func (c *pathChoice) ruledFor(now time.Time, s *session, p Entry) []Path {
 // that are divided by packet it answers as it sends by itself.
 func (r *ruleSet) marks(use RuleUse) bool {
 	for i, rule := range r.Set {
-		switch rule.Policy {
-		case flowrule.Failover, flowrule.Flow, flowrule.LowDelay:
-			if use.Mask>>i&1 != 0 {
-				return true
-			}
+		if use.Mask>>i&1 != 0 && rule.Policy.OnePath() {
+			return true
 		}
 	}
 	return false
@@ -146,25 +133,60 @@ func (s *session) shorter(a, b Path) bool {
 	return known && (!measured || da < db-max(least, db/part))
 }
 
-// byDelay returns the paths of an entry in the order of their delay, those first whose delay
-// is shorter by far, else as they were.
-func (s *session) byDelay(p Entry) []Path {
-	paths := slices.Concat(p.Paths, p.Ruled)
-	place := func(q Path) int {
-		if i := slices.Index(s.entry.ByDelay, q); i >= 0 {
-			return i
+// shortest returns the shortest of paths. was is the one so far, which stays unless another one is
+// shorter by far.
+func (s *session) shortest(paths []Path, was Path) Path {
+	best := paths[max(slices.Index(paths, was), 0)]
+	for _, p := range paths {
+		if s.shorter(p, best) {
+			best = p
 		}
-		return MaxPaths
 	}
-	slices.SortStableFunc(paths, func(a, b Path) int { return cmp.Compare(place(a), place(b)) })
-	for range paths {
-		for i := 1; i < len(paths); i++ {
-			if s.shorter(paths[i], paths[i-1]) {
-				paths[i], paths[i-1] = paths[i-1], paths[i]
+	return best
+}
+
+// demandsOf returns what the rules of a session want, by their numbers: which of its paths to validated
+// locators, and what part each is to get.
+func (c *pathChoice) demandsOf(s *session, p Entry) map[int]multipath.Demand[Path] {
+	if p.Rules.Mask == 0 {
+		return nil
+	}
+	isInvalid := func(q Path) bool { return slices.Contains(p.Unvalidated, q.Remote) }
+	carriers := slices.DeleteFunc(slices.Concat(p.Paths, p.Ruled), isInvalid)
+	links := make([]flowrule.Link, len(carriers))
+	for i, q := range carriers {
+		links[i] = flowrule.Link{Name: c.host.names[q.Local.Link], Preference: c.host.preferenceOn(q.Local.Link)}
+	}
+	demands := make(map[int]multipath.Demand[Path])
+	for n, rule := range c.rules.Set {
+		if p.Rules.Mask>>n&1 == 0 || rule.Policy == flowrule.Adaptive {
+			continue
+		}
+		var d multipath.Demand[Path]
+		for _, i := range rule.Order(links) {
+			d.Paths = append(d.Paths, carriers[i])
+		}
+		parts := rule.Parts(links)
+		for _, q := range d.Paths {
+			d.Shares = append(d.Shares, parts[slices.Index(carriers, q)])
+		}
+		switch rule.Policy {
+		case flowrule.Flow:
+			d.Form = multipath.ByHash
+		case flowrule.Failover:
+			d.Form = multipath.OnBest
+		case flowrule.LowDelay:
+			if d.Form = multipath.OnBest; len(d.Paths) > 0 {
+				var was Path
+				if t := s.entry.RuleTables[n]; t != nil {
+					was = t.Paths[0]
+				}
+				d.Paths = []Path{s.shortest(d.Paths, was)}
 			}
 		}
+		demands[n] = d
 	}
-	return paths
+	return demands
 }
 
 // followRules writes the entry again where what rules of either end need may have changed.

@@ -62,7 +62,7 @@ func TestRuledPaths(t *testing.T) {
 			t.Errorf("%v: rules %+v", mode, got)
 		}
 		b.setRules(2, nil)
-		if e := b.entries[theKey]; len(e.Ruled) > 0 || e.Rules != (RuleUse{}) || e.ByDelay != nil {
+		if e := b.entries[theKey]; len(e.Ruled) > 0 || e.Rules != (RuleUse{}) || e.RuleTables != nil {
 			t.Errorf("%v: without rules the entry has %+v", mode, e)
 		}
 	}
@@ -144,8 +144,8 @@ func TestRuledPathThatDies(t *testing.T) {
 	}
 }
 
-// The order by delay follows what is shorter by far, and stays as it is otherwise.
-func TestOrderByDelay(t *testing.T) {
+// A rule for low delay takes what is shorter by far, and stays where it is otherwise.
+func TestRuleOfLowDelay(t *testing.T) {
 	b := twoLinks(t, Duality)
 	b.acknowledgeLast()
 	b.setRules(1, lowDelay)
@@ -169,12 +169,50 @@ func TestOrderByDelay(t *testing.T) {
 		}
 		b.followRules(b.now, s)
 		b.drain()
-		if got := b.entries[theKey].ByDelay; len(got) != 2 || got[0] != step.first {
-			t.Errorf("after %v and %v: %v", step.a, step.b, got)
+		table := b.entries[theKey].RuleTables[0]
+		if table == nil || !slices.Equal(table.Paths, []Path{step.first}) {
+			t.Errorf("after %v and %v: %+v", step.a, step.b, table)
 		}
 	}
 	b.setRules(2, flowrule.Set{{Policy: flowrule.Equal}})
-	if got := b.entries[theKey].ByDelay; got != nil {
-		t.Errorf("order %v although no rule wants it", got)
+	if table := b.entries[theKey].RuleTables[0]; table == nil || len(table.Paths) != 2 || table.Sets[0] != 3 {
+		t.Errorf("by turns: %+v", table)
+	}
+}
+
+// A link that is out of use has no share of a rule; back in use it has it at once. Preferences change
+// shares at once, too.
+func TestRulesFollowLinks(t *testing.T) {
+	b := newBench(t, inMode(Duality))
+	b.link(1, "a", netA)
+	b.open(netP)
+	b.pass(time.Second)
+	b.link(2, "b", netB)
+	b.pass(100 * time.Millisecond)
+	b.acknowledgeLast()
+	b.setRules(1, flowrule.Set{{Policy: flowrule.Weighted}})
+	paths := func() int {
+		if table := b.entries[theKey].RuleTables[0]; table != nil {
+			return len(table.Paths)
+		}
+		return 0
+	}
+	for _, disabled := range []bool{false, true, false} {
+		want := 2
+		if disabled {
+			want = 1
+		}
+		b.SetLinkDisabled(b.now, 2, disabled)
+		b.pass(5 * time.Second)
+		b.acknowledgeLast()
+		if got := paths(); got != want {
+			t.Errorf("disabled: %t, the rule takes %d paths", disabled, got)
+		}
+	}
+	was := slices.Clone(b.entries[theKey].RuleTables[0].Costs)
+	b.SetPreferences(b.now, func(link string) uint16 { return 10 * uint16(link[0]-'a'+1) })
+	b.drain()
+	if now := b.entries[theKey].RuleTables[0].Costs; slices.Equal(now, was) {
+		t.Errorf("other preferences, and costs are %v as before", now)
 	}
 }

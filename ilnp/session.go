@@ -289,13 +289,12 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 
 // upsert writes the entry if it differs from what the data plane has.
 func (c *steering) upsert(now time.Time, s *session, paths []Path) {
-	s.multipath.HandleRates(c.ratesOf(now, s, paths))
 	c.noteLeft(now, s, paths)
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
 		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
-		PerFlow: s.tracked(), Long: s.longOf(paths), Costs: s.multipath.Costs(paths),
+		PerFlow:      s.tracked(),
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unrecorded:  !s.owned,
@@ -303,13 +302,6 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 		Unconfirmed: c.isUnfollowed(s),
 		MACKey:      s.keyIn(),
 		Paths:       paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
-	}
-	if len(p.Long) > 0 && s.entry.Seq != 0 && len(s.entry.Long) == 0 {
-		s.multipath.HandleTable(now)
-	}
-	p.Placed = s.multipath.Placed(multipath.Use[Path]{Paths: p.Paths, Long: p.Long, PerFlow: p.PerFlow})
-	if len(p.Paths)-len(p.Long) < 2 || p.PerFlow {
-		p.Costs = s.multipath.RateCosts(paths) // no queue of TCP changes them
 	}
 	if s.keys != nil {
 		p.MACCounter = s.keys.updated
@@ -324,13 +316,11 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	p.Validated = c.validatedOf(s, p.Accept)
 	if p.Rules = c.rules.of(s, c.recordOf(s)); p.Rules.Mask != 0 {
 		p.Ruled = c.ruledFor(now, s, p)
-		if c.rules.wantsDelays(p.Rules) {
-			p.ByDelay = s.byDelay(p)
-		}
 	}
 	if p.Answers = s.reports.answers && s.state == Established; p.Answers {
 		p.Back = c.backFor(s, p)
 	}
+	c.choose(now, s, &p)
 	if s.entry.Seq != 0 && s.astray != recalled && sameEntry(p, s.entry) {
 		return
 	}

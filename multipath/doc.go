@@ -1,7 +1,6 @@
 // Package multipath decides how the traffic towards one correspondent is spread
-// over several paths: which of them are so long that TCP keeps off them, what
-// share of the packets each of the others gets, and whether each TCP connection
-// has to keep to one path.
+// over several paths: which paths the flows of each bucket take and what share each path gets
+// (Machine.Choose), by the lengths and rates of the paths, their queues, what tracks connections, and rules.
 //
 // A Machine is made for each correspondent and is told what was seen. Its path
 // type P is whatever its owner sends along: two locators and a link, two
@@ -11,11 +10,9 @@
 //	HandleNoAnswer   paths left probes alone     HandleQueue   segments of TCP wait
 //	HandleSettled    a round of probes is over   HandleWish    what the other end wants
 //	HandleSound      all paths answered it       Expire        time has passed
-//	HandleRates      rates of paths are known
-//	HandleTable      bytes of connections are counted from now on
-//	HandleFlows      how many were
+//	HandleFlows      what connections have sent
 //
-// Its answers are values: Long, Costs, Placed and Spread say how to send; that paths are
+// Its answers are values: Choose says how to send, and Spread shows that; that paths are
 // to be probed is what Doubtful, Unasked, HandleQueue and HandleSettled return. The
 // owner sends the probes, and says with Use what it sends along now. A Spell, for
 // which connections keep to one path each, is the owner's to keep, as it may outlast
@@ -29,8 +26,8 @@
 // An Estimator turns the reports of the other end (PathReport) into the rates, losses, queues
 // and round trips of one path, each direction by itself (PathState).
 //
-// It is pure: it sees no socket, no clock and no goroutine. It omits the choice of
-// the paths in use and what follows from a suspicion. It is driven by the
+// It is pure: it sees no socket, no clock and no goroutine. It omits which paths are in
+// use, and what follows from a suspicion. It is driven by the
 // core ilnp, and made for other systems with several paths: site borders, shim6,
 // Multipath TCP.
 package multipath

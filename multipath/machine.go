@@ -23,6 +23,7 @@ type Machine[P comparable] struct {
 	queues  queues[P]
 	rates   map[P]Measured
 	places  placement[P]
+	dealing dealing
 	stall   stall
 	wish    wish
 	shown   Spread
@@ -42,10 +43,10 @@ func (m *Machine[P]) HandleNoAnswer(u Use[P], paths []P) {
 	}
 }
 
-// Long returns those of paths that TCP is not to take, in place of what it takes by
+// long returns those of paths that TCP is not to take, in place of what it takes by
 // u: the long ones, and those that it has not taken yet and whose length or rate is not
 // known, but for one if that is all.
-func (m *Machine[P]) Long(u Use[P], paths []P) []P {
+func (m *Machine[P]) long(u Use[P], paths []P) []P {
 	if len(paths) < 2 || u.PerFlow {
 		return nil
 	}
@@ -100,13 +101,6 @@ func (m *Machine[P]) RTT(p P) (time.Duration, bool) {
 	l := m.lengths.by[p]
 	return l.rtt(), l.n > 0
 }
-
-// Costs returns those of paths that get less than others: each step of two halves what
-// a path gets.
-func (m *Machine[P]) Costs(paths []P) map[P]uint8 { return m.queues.costsOf(paths) }
-
-// RateCosts returns those of paths that get less than others as they are slower.
-func (m *Machine[P]) RateCosts(paths []P) map[P]uint8 { return only(m.queues.base, paths) }
 
 // Spread returns how TCP is spread over the paths in use.
 func (m *Machine[P]) Spread(u Use[P]) Spread {

@@ -28,7 +28,7 @@ func newBench(paths ...string) *bench {
 }
 
 // follow has the owner do as the machine says.
-func (x *bench) follow() { x.use.Long = x.Long(x.use, x.use.Paths) }
+func (x *bench) follow() { x.use.Long = x.long(x.use, x.use.Paths) }
 
 // answer has probes of these round trips be answered, and time pass for the longest.
 func (x *bench) answer(rtts map[string]time.Duration) {
@@ -116,7 +116,7 @@ func TestForget(t *testing.T) {
 	x := queueBench()
 	x.waits(map[string]time.Duration{b: 60 * ms})
 	x.Forget(func(p string) bool { return p == b })
-	if _, known := x.RTT(b); known || len(x.Costs(x.use.Paths)) != 0 {
+	if _, known := x.RTT(b); known || len(x.queues.costsOf(x.use.Paths)) != 0 {
 		t.Error("the path that is gone is remembered")
 	}
 	if _, known := x.RTT(a); !known {
@@ -148,7 +148,7 @@ func (x *bench) waits(by map[string]time.Duration) (asked int) {
 	return asked
 }
 
-func (x *bench) share(p string) float64 { return Shares(x.use.Paths, x.Costs(x.use.Paths))[p] }
+func (x *bench) share(p string) float64 { return Shares(x.use.Paths, x.queues.costsOf(x.use.Paths))[p] }
 
 // Paths get shares by which nearly all that they can carry is used, whatever their
 // rates, and never less than by equal shares or than the better one has.

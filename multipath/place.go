@@ -13,15 +13,12 @@ import (
 // connection stays where it gets most. New ones start on the short paths, since only what they
 // send shows that a long path would serve them.
 const (
-	placeEvery = 500 * time.Millisecond // between two looks, at least,
+	placeEvery = 250 * time.Millisecond // between two looks, at least,
 	placeMost  = 10 * time.Second       // and at most
 	placeHeavy = 100                    // the part of the rate of all paths that makes a bucket a heavy one
 	placeFull  = 2                      // the part of their rate that fills the short paths
 	placeSure  = 1.1                    // by how much a place must be better than another one
 )
-
-// Buckets is into how many the TCP connections of one correspondent are divided, by their ports.
-const Buckets = 64
 
 // Flows is how many bytes the connections of each bucket have sent. Its counters wrap.
 type Flows [Buckets]uint32
@@ -33,9 +30,9 @@ type placement[P comparable] struct {
 	long map[uint8]P
 }
 
-// Placed returns the long path that connections of a bucket take, for those that take one. All
+// placed returns the long path that connections of a bucket take, for those that take one. All
 // others are spread over the paths that TCP takes.
-func (m *Machine[P]) Placed(u Use[P]) map[uint8]P {
+func (m *Machine[P]) placed(u Use[P]) map[uint8]P {
 	if len(m.places.long) == 0 {
 		return nil
 	}
@@ -49,11 +46,8 @@ func (m *Machine[P]) Placed(u Use[P]) map[uint8]P {
 	return placed
 }
 
-// HandleTable takes that bytes of connections are counted from now on.
-func (m *Machine[P]) HandleTable(now time.Time) { m.places = placement[P]{at: now} }
-
 // HandleFlows takes what connections have sent, nil if that is not counted. It reports whether
-// Placed has changed.
+// connections are to take other paths than before.
 func (m *Machine[P]) HandleFlows(now time.Time, u Use[P], f *Flows) (changed bool) {
 	pl := &m.places
 	if f == nil || u.PerFlow || len(u.Long) == 0 {

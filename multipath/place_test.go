@@ -29,7 +29,7 @@ func newPlaceBench(rates map[string]float64) *placeBench {
 		}
 		known[p] = Measured{Bytes: rates[p], Most: rates[p], Sure: true}
 	}
-	x.HandleRates(known)
+	x.handleRates(known)
 	return x
 }
 
@@ -39,11 +39,11 @@ func (x *placeBench) pass(loads map[uint8]float64) string {
 	for b, n := range loads {
 		x.sent[b] += uint32(n)
 	}
-	before := x.Placed(x.use)
-	if x.HandleFlows(x.now, x.use, &x.sent) == maps.Equal(before, x.Placed(x.use)) {
+	before := x.placed(x.use)
+	if x.HandleFlows(x.now, x.use, &x.sent) == maps.Equal(before, x.placed(x.use)) {
 		return "it says the opposite of whether that has changed"
 	}
-	return fmt.Sprint(x.Placed(x.use))
+	return fmt.Sprint(x.placed(x.use))
 }
 
 // even are n buckets that share a rate.
@@ -79,15 +79,15 @@ func TestPlaces(t *testing.T) {
 		}
 		x.pass(even(test.n, short))
 		count := make(map[string]int)
-		for _, p := range x.Placed(x.use) {
+		for _, p := range x.placed(x.use) {
 			count[p]++
 		}
 		if !maps.Equal(count, test.want) {
 			t.Errorf("%d connections over %v: %v, want %v", test.n, test.rates, count, test.want)
 		}
-		was := x.Placed(x.use)
-		if x.pass(even(test.n, short)); !maps.Equal(was, x.Placed(x.use)) {
-			t.Errorf("%d connections over %v: %v, then %v", test.n, test.rates, was, x.Placed(x.use))
+		was := x.placed(x.use)
+		if x.pass(even(test.n, short)); !maps.Equal(was, x.placed(x.use)) {
+			t.Errorf("%d connections over %v: %v, then %v", test.n, test.rates, was, x.placed(x.use))
 		}
 	}
 }
@@ -101,8 +101,8 @@ func TestPlacesEnd(t *testing.T) {
 		x := fresh()
 		x.pass(four)
 		x.pass(four)
-		if len(x.Placed(x.use)) != 1 {
-			t.Fatalf("on long paths: %v", x.Placed(x.use))
+		if len(x.placed(x.use)) != 1 {
+			t.Fatalf("on long paths: %v", x.placed(x.use))
 		}
 		return x
 	}
@@ -112,12 +112,12 @@ func TestPlacesEnd(t *testing.T) {
 		"no path is long":          func(x *placeBench) { x.use.Long = nil; x.pass(four) },
 		"the path is gone":         func(x *placeBench) { x.use.Paths, x.use.Long = []string{"a"}, nil; x.pass(four) },
 		"each keeps to one path":   func(x *placeBench) { x.use.PerFlow = true; x.pass(four) },
-		"its rate is not known":    func(x *placeBench) { x.HandleRates(nil); x.pass(four) },
+		"its rate is not known":    func(x *placeBench) { x.handleRates(nil); x.pass(four) },
 		"nothing is counted":       func(x *placeBench) { x.HandleFlows(x.now, x.use, nil) },
 	} {
 		x := placed()
-		if then(x); len(x.Placed(x.use)) > 0 {
-			t.Errorf("%s: %v", name, x.Placed(x.use))
+		if then(x); len(x.placed(x.use)) > 0 {
+			t.Errorf("%s: %v", name, x.placed(x.use))
 		}
 	}
 	for name, loads := range map[string]map[uint8]float64{
@@ -134,7 +134,7 @@ func TestPlacesEnd(t *testing.T) {
 // only are the loads of the bucket on a long path alone.
 func (x *placeBench) only(rate float64) map[uint8]float64 {
 	loads := make(map[uint8]float64)
-	for b := range x.Placed(x.use) {
+	for b := range x.placed(x.use) {
 		loads[b] = rate
 	}
 	return loads
@@ -158,8 +158,8 @@ func TestPlaceTimes(t *testing.T) {
 		for b := range even(4, 0) {
 			x.sent[b] += 100e6
 		}
-		if x.HandleFlows(x.now.Add(gap), x.use, &x.sent); len(x.Placed(x.use)) > 0 {
-			t.Errorf("after %v: %v", gap, x.Placed(x.use))
+		if x.HandleFlows(x.now.Add(gap), x.use, &x.sent); len(x.placed(x.use)) > 0 {
+			t.Errorf("after %v: %v", gap, x.placed(x.use))
 		}
 	}
 }

@@ -16,8 +16,10 @@ const (
 	queueSure  = 100 * time.Millisecond // where rates are known
 	queueEvery = 50 * time.Millisecond  // between two questions where a queue was found, and once it has gone
 	queueFlips = 6                      // doublings of that at most, as shares go to and fro
-	costMost   = 15
 )
+
+// CostMost is the highest cost of a path.
+const CostMost = 15
 
 // CostLasts is for how long paths get unequal shares without queues.
 const CostLasts = 30 * time.Second
@@ -173,11 +175,11 @@ func (q *queues[P]) shift(paths, less []P, growth float64) {
 	case q.flips == 0:
 		step = uint8(min(max(2, math.Round(2*math.Log2(1+growth))), 8))
 	}
-	costs, least := make(map[P]uint8), uint8(costMost)
+	costs, least := make(map[P]uint8), uint8(CostMost)
 	for _, p := range paths {
 		cost := q.costs[p]
 		if slices.Contains(less, p) {
-			cost = min(cost+step, costMost)
+			cost = min(cost+step, CostMost)
 		}
 		costs[p], least = cost, min(least, cost)
 	}

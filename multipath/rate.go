@@ -129,20 +129,23 @@ func rateCosts[P comparable](rates map[P]Measured) map[P]uint8 {
 	}
 	for p, r := range rates {
 		if r.Sure && most >= rateAlike*max(r.Bytes, r.Most) {
-			costs[p] = uint8(min(math.Round(2*math.Log2(most/r.Bytes)), costMost))
+			costs[p] = uint8(min(math.Round(2*math.Log2(most/r.Bytes)), CostMost))
 		}
 	}
 	return costs
 }
 
-// HandleRates takes the rates of paths, of none if they are not measured. Costs go by them until
+// handleRates takes the rates of paths, of none if they are not measured. Costs go by them until
 // queues show otherwise, and TCP waits for those that are wanted.
-func (m *Machine[P]) HandleRates(rates map[P]Measured) {
+func (m *Machine[P]) handleRates(rates map[P]Measured) {
 	m.rates = rates
 	if costs := rateCosts(rates); !maps.Equal(costs, m.queues.base) {
 		m.queues.base, m.queues.costs = costs, maps.Clone(costs)
 	}
 }
+
+// RateCost returns what a path costs by its measured rate; 0 if that is not known.
+func (m *Machine[P]) RateCost(p P) uint8 { return m.queues.base[p] }
 
 // mayBeSlow reports whether a path is still measured, and no train was about as fast as those of
 // the fastest path.

@@ -101,18 +101,18 @@ func TestCostsByRates(t *testing.T) {
 		"map[a:9 c:15]": {"a": sure(50), "b": sure(1000), "c": sure(1)},
 	} {
 		var m Machine[string]
-		m.HandleRates(rates)
+		m.handleRates(rates)
 		paths := slices.Sorted(maps.Keys(rates))
-		if got := fmt.Sprint(m.Costs(paths)); got != want || fmt.Sprint(m.RateCosts(paths)) != want {
+		if got := fmt.Sprint(m.queues.costsOf(paths)); got != want || fmt.Sprint(only(m.queues.base, paths)) != want {
 			t.Errorf("rates %v: costs %s, want %s", rates, got, want)
 		}
 		m.queues.costs = map[string]uint8{"a": 3}
-		if m.HandleRates(rates); fmt.Sprint(m.Costs(paths)) != "map[a:3]" {
-			t.Errorf("the same rates again change the costs to %v", m.Costs(paths))
+		if m.handleRates(rates); fmt.Sprint(m.queues.costsOf(paths)) != "map[a:3]" {
+			t.Errorf("the same rates again change the costs to %v", m.queues.costsOf(paths))
 		}
 		m.queues.last = time.Unix(1000, 0)
-		if m.Expire(time.Unix(1000, 0).Add(CostLasts)); fmt.Sprint(m.Costs(paths)) != want {
-			t.Errorf("without queues the costs become %v, want %s", m.Costs(paths), want)
+		if m.Expire(time.Unix(1000, 0).Add(CostLasts)); fmt.Sprint(m.queues.costsOf(paths)) != want {
+			t.Errorf("without queues the costs become %v, want %s", m.queues.costsOf(paths), want)
 		}
 	}
 }
@@ -125,24 +125,24 @@ func TestTCPWaitsForRates(t *testing.T) {
 	for _, p := range paths {
 		m.HandleAnswer(now, p, now.Add(-10*time.Millisecond))
 	}
-	m.HandleRates(map[string]Measured{"a": {Wants: true}, "b": {Wants: true}, "c": {Wants: true}})
-	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[b c]" {
+	m.handleRates(map[string]Measured{"a": {Wants: true}, "b": {Wants: true}, "c": {Wants: true}})
+	if got := fmt.Sprint(m.long(Use[string]{}, paths)); got != "[b c]" {
 		t.Errorf("without a train TCP does not take %s", got)
 	}
 	one := func(bytes float64) Measured { return Measured{Bytes: bytes, Most: bytes, Wants: true} }
-	m.HandleRates(map[string]Measured{"a": {Wants: true}, "b": one(5), "c": one(3)})
-	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[a c]" {
+	m.handleRates(map[string]Measured{"a": {Wants: true}, "b": one(5), "c": one(3)})
+	if got := fmt.Sprint(m.long(Use[string]{}, paths)); got != "[a c]" {
 		t.Errorf("after a train on b and a slower one on c TCP does not take %s", got)
 	}
-	m.HandleRates(map[string]Measured{"a": {Wants: true}, "b": one(5), "c": one(4)})
-	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[a]" {
+	m.handleRates(map[string]Measured{"a": {Wants: true}, "b": one(5), "c": one(4)})
+	if got := fmt.Sprint(m.long(Use[string]{}, paths)); got != "[a]" {
 		t.Errorf("after trains on b and c of about the same rate TCP does not take %s", got)
 	}
-	if got := fmt.Sprint(m.Long(Use[string]{Paths: paths[:1]}, paths)); got != "[]" {
+	if got := fmt.Sprint(m.long(Use[string]{Paths: paths[:1]}, paths)); got != "[]" {
 		t.Errorf("TCP takes a path already and does not take %s", got)
 	}
-	m.HandleRates(map[string]Measured{"a": sure(9), "b": {Bytes: 5, Wants: true}, "c": {}})
-	if got := fmt.Sprint(m.Long(Use[string]{}, paths)); got != "[b]" {
+	m.handleRates(map[string]Measured{"a": sure(9), "b": {Bytes: 5, Wants: true}, "c": {}})
+	if got := fmt.Sprint(m.long(Use[string]{}, paths)); got != "[b]" {
 		t.Errorf("when two rates are known TCP does not take %s", got)
 	}
 }
@@ -168,7 +168,7 @@ func TestQueuesWhereRatesAreKnown(t *testing.T) {
 			m.HandleAnswer(now, p, now.Add(-20*time.Millisecond))
 		}
 		if c.known {
-			m.HandleRates(map[string]Measured{"a": sure(100), "b": sure(20)})
+			m.handleRates(map[string]Measured{"a": sure(100), "b": sure(20)})
 		}
 		for _, wait := range c.waits {
 			for range 2 {
@@ -182,7 +182,7 @@ func TestQueuesWhereRatesAreKnown(t *testing.T) {
 				m.HandleSettled(now.Add(20*time.Millisecond+wait), u, nil, true)
 			}
 		}
-		if got := fmt.Sprint(m.Costs(paths)); got != c.want {
+		if got := fmt.Sprint(m.queues.costsOf(paths)); got != c.want {
 			t.Errorf("rates known: %t, waits of %v: costs %s, want %s", c.known, c.waits, got, c.want)
 		}
 	}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Chooses the path of a TCP connection among several. By default each segment takes its
+/* Finds the path of a TCP connection among several. By default each segment takes its
  * own path. A stateful firewall on one path then sees a part of each connection, and
  * Linux conntrack calls a segment invalid that acknowledges data which did not pass
- * there. So first segments keep to the path of their connection, by which the answer
+ * there. So first segments keep to the home of their connection, by which the answer
  * comes too. All segments keep to it where TCP stalled though each path works
- * (multipath/perflow.go). Where some paths are much longer than others (multipath/length.go),
- * segments take turns on the short ones, and the daemon has whole connections take the long ones
- * (multipath/place.go).
+ * (multipath/perflow.go). The daemon decides which path is the home of which bucket of connections, and
+ * where the segments of others go (multipath/choice.go).
  */
 #ifndef ROAM_ILNP_FLOW_H
 #define ROAM_ILNP_FLOW_H
@@ -32,31 +31,41 @@ static __always_inline __u32 ports_of(__u16 a, __u16 b)
 	return (__u32)a * b + (a ^ b);
 }
 
-/* Index of the path of a connection, by its ports in network order: among the usable
- * paths to validated locators, except long ones, the one with the greatest weight; -1 if
- * there is none.
+/* The path of a packet by a table of its session, or -1. The daemon has decided for each bucket of
+ * flows which paths they take; here they only take turns. keep: the flow keeps to its home, and
+ * takes the other paths of its bucket only while that cannot be used. table: a rule's index in
+ * flow_rules, plus 1; 0: that of TCP without a rule, whose bytes are counted.
  */
-__noinline int path_of_ports(const struct session_entry *p, __be16 a, __be16 b)
+__noinline int table_path(const struct session_entry *p, __u32 table, __u32 ports, __u32 len, int keep)
 {
-	__u32 ports = ports_of(bpf_ntohs(a), bpf_ntohs(b)), best = MAX_PATHS, i;
+	struct table_key key = { .table = table };
+	__u32 bucket, set, way;
+	struct flow_table *t;
+	int i = -1;
 
 	if (!p)
 		return -1;
-	for (i = 0; i < MAX_PATHS; i++) {
-		__u32 index = path_uplink(p, i), remote = path_remote(p, i), weight, skip = p->unvalidated >> remote | p->long_paths >> i;
-		struct uplink *u;
-
-		if (i >= p->n_paths)
-			break;
-		u = bpf_map_lookup_elem(&uplinks, &index);
-		if (!u || !(u->flags & UPLINK_USABLE) || skip & 1)
-			continue;
-		weight = (flow_weight(u->l64, p->remote[remote], ports) | 1) << 5 | i;
-		if (weight > best)
-			best = weight;
-	}
-	i = best & (2 * MAX_PATHS - 1);
-	return i | -(i / MAX_PATHS);
+	key.slot = p->slot;
+	key.birth = p->birth;
+	t = bpf_map_lookup_elem(&flow_tables, &key);
+	if (!t)
+		return -1;
+	bucket = flow_weight(p->local_nid, p->remote_nid, ports) % FLOW_BUCKETS;
+	if (!table)
+		__sync_fetch_and_add(&t->bytes[bucket], len);
+	way = t->ways[bucket];
+	set = t->alone >> bucket & 1 ? 1U << (way >> 4) : t->several;
+	if (keep)
+		i = choose_path(p, &t->turns, ~(1U << (way & (MAX_PATHS - 1))) << NO_PATH, MAX_PATHS);
+	if (i < 0)
+		i = choose_path(p, &t->turns, ~set << NO_PATH, MAX_PATHS);
+	if (i < 0 || keep || !(set & (set - 1)))
+		return i;
+	i &= MAX_PATHS - 1;
+	__sync_fetch_and_add(&t->turns.bytes[i], len * t->costs[i]);
+	if (!(set & 1))
+		t->turns.bytes[0] = t->turns.bytes[i];
+	return i;
 }
 
 /* Does TCP retransmit the segment of a time-out? Then the window is one segment, and this
@@ -78,37 +87,6 @@ static __always_inline int loses_much(const struct bpf_tcp_sock *tp)
 	__u64 again = tp->total_retrans, twice = tp->dsack_dups;
 
 	return tp->lost_out && tp->data_segs_out > 100 && again > twice && (again - twice) * 5 > tp->data_segs_out * 2ULL;
-}
-
-/* Index of the path of a segment by the table of its session, which says for each bucket of
- * connections which paths they take. Without a table it keeps to one short path.
- */
-__noinline int placed_path(const struct session_entry *p, __be16 a, __be16 b, __u32 len)
-{
-	struct slot_user key;
-	struct flow_table *t;
-	__u32 bucket, skip;
-	int i;
-
-	if (!p)
-		return -1;
-	key.slot = p->slot;
-	key.birth = p->birth;
-	t = bpf_map_lookup_elem(&flow_tables, &key);
-	if (!t)
-		return path_of_ports(p, a, b);
-	bucket = flow_weight(p->local_nid, p->remote_nid, ports_of(bpf_ntohs(a), bpf_ntohs(b))) % FLOW_BUCKETS;
-	__sync_fetch_and_add(&t->bytes[bucket], len);
-	skip = ~(__u32)t->paths[bucket] << NO_PATH;
-	i = choose_path(p, &t->turns, skip);
-	if (i < 0)
-		return -1;
-	if (t->paths[bucket] & (t->paths[bucket] - 1)) {
-		take_path(p, &t->turns, i, len);
-		if (skip >> NO_PATH & 1)
-			t->turns.bytes[0] = t->turns.bytes[i & (MAX_PATHS - 1)];
-	}
-	return i;
 }
 
 /* Is the round-trip time of a busy connection far above its minimum? */
@@ -152,13 +130,16 @@ __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, s
 		__be32 seq, ack;
 		__u8 words, flags, window[2];
 	} t;
+	int keep;
 
 	if (!p || !d || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
 		return -1;
-	if (p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN)
-		return path_of_ports(p, t.from, t.to);
-	watch_tcp(skb, p, d, t.seq);
-	return p->flags & ENTRY_PLACED ? placed_path(p, t.from, t.to, skb->len) : -1;
+	keep = p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN;
+	if (!keep)
+		watch_tcp(skb, p, d, t.seq);
+	if (!keep && !(p->flags & ENTRY_PLACED))
+		return -1;
+	return table_path(p, 0, ports_of(bpf_ntohs(t.from), bpf_ntohs(t.to)), skb->len, keep);
 }
 
 #endif

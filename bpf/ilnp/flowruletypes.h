@@ -9,19 +9,11 @@
 #define PORT_RANGES 4
 #define RULES_BY_CGROUP 128 /* of session_entry.rules_at: a rule of the session asks for the cgroup */
 
-enum flow_policy {
-	FLOW_ADAPTIVE, /* as without a rule */
-	FLOW_EQUAL,    /* packets by turns, by what paths cost, */
-	FLOW_WEIGHTED, /* the same */
-	FLOW_FAILOVER, /* the path of the least cost */
-	FLOW_BY_FLOW,  /* each flow one path */
-	FLOW_LOW_DELAY, /* the shortest path */
-};
-
 enum flow_rule_flags {
 	FLOW_RULE_PORTS = 1,     /* it names ports of the peer, */
 	FLOW_RULE_OWN_PORTS = 2, /* ports of this host, */
 	FLOW_RULE_CGROUP = 4,    /* a cgroup */
+	FLOW_RULE_ONE_PATH = 8,  /* each of its flows takes one path, by which the peer answers it */
 };
 
 struct port_range {
@@ -32,30 +24,14 @@ struct flow_rule {
 	__u64 dscp; /* bit i: code point i; 0: any */
 	struct port_range ports[PORT_RANGES];
 	struct port_range own_ports[PORT_RANGES];
-	__u32 cost[MAX_UPLINKS]; /* by uplink, see Rule.Costs of package flowrule; 0: not used */
 	enum flow_rule_flags flags;
-	enum flow_policy policy;
 	__u8 proto; /* 0: any */
-	__u8 pad[7];
+	__u8 pad[3];
 };
 
 struct cgroup_key {
 	__u64 id;
 	__u64 set; /* index of the first rule of the set */
-};
-
-/* A session that sends flows by turns. */
-struct turns_key {
-	__u32 slot, birth; /* of the session */
-	__u32 rule;        /* index in flow_rules */
-	__u32 pad;
-};
-
-struct rule_turns {
-	__u64 spent[MAX_UPLINKS]; /* by each uplink: bytes times cost, compared by difference */
-	__u64 floor;              /* what the uplink had spent that was chosen last */
-	__u32 next;               /* behind the path that was chosen last: those of one uplink take turns */
-	__u32 pad;
 };
 
 /* A flow of a session by its NIDs and ports. */
@@ -76,7 +52,7 @@ struct {
 } answer_paths SEC(".maps");
 
 struct {
-	/* Which flows does each rule match, and what may they use? */
+	/* Which flows does each rule match? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2 * MAX_RULES);
 	__type(key, __u32);
@@ -93,14 +69,5 @@ struct {
 	__type(value, __u64);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } rule_cgroups SEC(".maps");
-
-struct {
-	/* What has each path got of the flows of a rule? */
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct turns_key);
-	__type(value, struct rule_turns);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} rule_turns SEC(".maps");
 
 #endif

@@ -169,11 +169,11 @@ struct {
 } path_counts SEC(".maps");
 
 struct {
-	/* Which paths does each TCP connection of a session take, where some are long? */
+	/* Which paths do the TCP connections of a session take, and the flows of each rule? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4096);
-	__type(key, struct slot_user);
+	__uint(max_entries, 32768);
+	__type(key, struct table_key);
 	__type(value, struct flow_table);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flow_tables SEC(".maps");

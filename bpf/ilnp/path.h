@@ -21,18 +21,17 @@ static __always_inline __u32 path_cost(const struct session_entry *p, __u32 i)
 
 /* Index of the path that has carried the fewest bytes among the usable ones, or -1. Those
  * whose remote locator is in the low bits of skip are left out, and path i for bit NO_PATH + i.
- * Paths in reserve count only if a locator is skipped. Scores begin anew with every new entry; a
+ * Only the first end paths count. Scores begin anew with every new entry; a
  * single path has none. They wrap, so they are compared by difference. The index goes with the score and no branch depends on it, or
  * the verifier would look at all that follows once for each index.
  */
-__noinline int choose_path(const struct session_entry *p, const struct path_turns *t, __u32 skip)
+__noinline int choose_path(const struct session_entry *p, const struct path_turns *t, __u32 skip, __u32 end)
 {
 	__u64 best = -1ULL;
-	__u32 end, i;
+	__u32 i;
 
 	if (!p || !t)
 		return -1;
-	end = p->n_paths + (skip << NO_PATH ? p->n_reserve : 0);
 	for (i = 0; i < MAX_PATHS; i++) {
 		struct uplink *u;
 		__u64 score;
@@ -82,7 +81,7 @@ static __always_inline int default_path(const struct session_entry *p, struct se
 	if (!p->n_paths)
 		return -1;
 	if (has_choice(p, d))
-		return choose_path(p, &d->turns, 0);
+		return choose_path(p, &d->turns, 0, p->n_paths);
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	return u && u->flags & UPLINK_USABLE ? 0 : -1;
 }
@@ -101,7 +100,7 @@ __noinline int try_path(struct __sk_buff *skb, const struct session_entry *p, st
 	if (!p || !d)
 		return -1;
 	target = hinted ? d->hint : p->remote[path_remote(p, i)];
-	validated = choose_path(p, &d->turns, p->unvalidated);
+	validated = choose_path(p, &d->turns, p->unvalidated, p->n_paths + p->n_reserve);
 	given = !hinted && p->given >> path_remote(p, i) & 1;
 	if (allowance_permits(p, d, target, skb->len - ETH_LEN, validated < 0, given))
 		return i | (hinted ? HINTED : 0);

@@ -22,7 +22,7 @@ enum report_flags {
 
 struct report_head {
 	__u8 mark[4];
-	__u8 flags[4]; /* the second byte; the others are zero */
+	__u8 flags[4]; /* the second byte; the third is what the path costs by the measure of who asks; the others are zero */
 };
 
 struct report_counts {
@@ -32,9 +32,23 @@ struct report_counts {
 
 static const struct path_counts no_counts; /* here, as the stack is limited */
 
-/* Counts a packet along path k, whose upper-layer header of protocol proto is at an offset.
- * Two processors may both begin to count; the epoch of one stays.
+/* The counts of a path, new ones if there are none. Two processors may both begin to count; the
+ * epoch of one stays.
  */
+static __always_inline struct path_counts *counts_of(const struct path_key *k)
+{
+	struct path_counts *c = bpf_map_lookup_elem(&path_counts, k);
+
+	if (!c) {
+		bpf_map_update_elem(&path_counts, k, &no_counts, BPF_NOEXIST);
+		c = bpf_map_lookup_elem(&path_counts, k);
+	}
+	if (c && !c->epoch)
+		c->epoch = tick(coarse_ns()) | 1;
+	return c;
+}
+
+/* Counts a packet along path k, whose upper-layer header of protocol proto is at an offset. */
 static __always_inline void count_data(struct __sk_buff *skb, const struct path_key *k, __u32 at, __u32 proto, int sent)
 {
 	__u32 bytes, size = skb->gso_size, header = 8;
@@ -52,15 +66,9 @@ static __always_inline void count_data(struct __sk_buff *skb, const struct path_
 	bytes = at + header < skb->len ? skb->len - at - header : 0;
 	if (size && bytes > size)
 		packets = (bytes + size - 1) / size;
-	c = bpf_map_lookup_elem(&path_counts, k);
-	if (!c) {
-		bpf_map_update_elem(&path_counts, k, &no_counts, BPF_NOEXIST);
-		c = bpf_map_lookup_elem(&path_counts, k);
-	}
+	c = counts_of(k);
 	if (!c)
 		return;
-	if (!c->epoch)
-		c->epoch = tick(coarse_ns()) | 1;
 	__sync_fetch_and_add(sent ? &c->tx_packets : &c->rx_packets, packets);
 	__sync_fetch_and_add(sent ? &c->tx_bytes : &c->rx_bytes, bytes);
 }
@@ -99,7 +107,7 @@ __noinline int report_asked(struct __sk_buff *skb, __u32 at, struct report_head 
 	const __u8 mark[4] = { 'R', 'O', 'R', 'P' };
 
 	if (!h || skb->len - at != 8 + REPORT_LEN || bpf_skb_load_bytes(skb, at + REPORT_AT, h, sizeof(*h)) ||
-	    *(__u32 *)h->mark != *(__u32 *)mark || h->flags[0] || h->flags[2] || h->flags[3])
+	    *(__u32 *)h->mark != *(__u32 *)mark || h->flags[0] || h->flags[3])
 		return -1;
 	return h->flags[1];
 }
@@ -135,7 +143,14 @@ __noinline int fill_report(struct __sk_buff *skb, const struct session_entry *p,
 		k.near.l64.v = r.rx_packets;
 		k.far.l64.v = r.rx_bytes;
 	}
-	c = p->flags & ENTRY_COUNTED ? bpf_map_lookup_elem(&path_counts, &k) : 0;
+	c = 0;
+	if (p->flags & ENTRY_COUNTED && h.flags[1] & REPORT_OTHER) {
+		c = bpf_map_lookup_elem(&path_counts, &k);
+	} else if (p->flags & ENTRY_COUNTED) {
+		c = counts_of(&k);
+		if (c)
+			c->told = h.flags[2];
+	}
 	word = *(__be32 *)h.flags;
 	h.flags[1] = (h.flags[1] & (REPORT_PER_FLOW | REPORT_OTHER)) | REPORT_FILLED | (c ? REPORT_COUNTS : 0);
 	sum = bpf_csum_diff(&word, sizeof(word), (__be32 *)h.flags, sizeof(word), 0);

@@ -15,7 +15,7 @@ struct path_key {
  */
 struct path_counts {
 	__u32 epoch; /* ticks: when counting began */
-	__u32 pad;
+	__u32 told;  /* what the path costs by the peer's measure, as its last probe said */
 	__u64 rx_packets, rx_bytes;
 	__u64 tx_packets, tx_bytes;
 };
@@ -31,11 +31,22 @@ struct update_key {
 	__u64 counter; /* and the programs: of the newest update with a right MAC */
 };
 
-/* Where the TCP connections of a session go, each by the bucket of its ports. The daemon writes
- * the sets of paths, the programs the rest.
+/* A table of a session that has used a slot. */
+struct table_key {
+	__u32 slot, birth;
+	__u32 table; /* 0: of TCP without a rule; else the index of a rule in flow_rules, plus 1 */
+	__u32 pad;
+};
+
+/* Where flows go, each by the bucket of its ports. The daemon writes which paths they take, the programs the
+ * rest.
  */
 struct flow_table {
-	__u16 paths[FLOW_BUCKETS]; /* bit i: segments may take paths[i] of the entry; several take turns */
+	__u64 alone;               /* bit b: packets of bucket b take one path; the others take turns */
+	__u16 several;             /* bit i: among them is paths[i] of the entry */
+	__u16 pad[3];
+	__u8 ways[FLOW_BUCKETS];   /* index of the path to which first segments keep, and from bit 4 on of that one path */
+	__u16 costs[MAX_PATHS];    /* of a byte, for the turns */
 	__u32 bytes[FLOW_BUCKETS]; /* that segments of ours had, with headers */
 	struct path_turns turns;   /* of those with several paths; the first one's are compared with */
 };

@@ -79,7 +79,7 @@ __noinline int take_turn(struct __sk_buff *skb, __u32 place, __u32 slot, __u64 w
 {
 	struct session_details *d = bpf_map_lookup_elem(&session_details, &slot);
 	struct session_entry *p = settled_entry(place, word);
-	int i = p && d ? choose_path(p, &d->turns, 0) : -1;
+	int i = p && d ? choose_path(p, &d->turns, 0, p->n_paths) : -1;
 	struct uplink *u;
 
 	if (!t || !p || !d || i < 0)

@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 29,
+	ABI = 30,
 };
 
 #define MAX_UPLINKS 16
@@ -92,7 +92,7 @@ enum entry_flags {
 	ENTRY_BY_ALIAS = 128,     /* the aliases are not the NIDs */
 	ENTRY_ENCAP = 256,         /* the path drops options or ICMPv6: data goes without, control in UDP */
 	ENTRY_PREINSTALLED = 512,      /* it is preinstalled: packets from outside see it once a packet of ours has used it */
-	ENTRY_PER_FLOW = 1024,     /* TCP is spread by connection, not by packet */
+	ENTRY_PER_FLOW = 1024,     /* each TCP connection keeps to its home: flow_tables */
 	ENTRY_NAMED = 2048,        /* it is found by its alias and by its NIDs too: connections of the name belong to it */
 	ENTRY_PLAIN_FLOWS = 8192,  /* connections that began before the peer had ILNP may stay plain IPv6: plain_flows */
 	ENTRY_ICMP_RFC6741 = 16384, /* locators count as zero in the checksums of ICMPv6 that bears our nonce */
@@ -100,7 +100,7 @@ enum entry_flags {
 	ENTRY_COUNTED = 65536,       /* data are counted by path: path_counts */
 	ENTRY_RULED = 131072,        /* there are rules for its flows, here or at the peer */
 	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
-	ENTRY_PLACED = 524288,       /* TCP goes by flow_tables */
+	ENTRY_PLACED = 524288,       /* segments take the paths of their bucket: flow_tables */
 	ENTRY_UNCONFIRMED = 4096,  /* it may be forged: packets do not follow the nonce, but the MAC of an update */
 };
 
@@ -156,16 +156,14 @@ struct session_entry {
 	struct nonce remote_nonce;
 	struct session_key alias;
 	__u32 grace;                    /* ns for which unvalidated locators get the rate before the move */
-	__u16 long_paths;               /* bit i: paths[i] is long: first segments avoid it */
 	__u8 n_reserve;                 /* of paths[], behind n_paths: for packets beyond the allowance of unvalidated locators */
 	__u8 given;                     /* bit i: a record lists remote[i], which is not validated */
 	__u64 costs;                    /* four bits for each of paths[]: the cost of a byte, path_cost() */
 	__u32 rules;                    /* bit i: rule i of the set may match its flows */
-	__u16 shortest;                 /* four bits for each of the four shortest paths: its index in paths[] */
 	__u8 n_ruled;                   /* of paths[], behind those in reserve: for flows with rules */
 	__u8 rules_at;                  /* index of the set's first rule, and RULES_BY_CGROUP */
 	__u8 n_answers;                 /* of paths[], behind those for rules: for answers to flows that the peer has marked */
-	__u8 pad[7];
+	__u8 pad[3];
 };
 
 /* What the line of a session says of its entry. */

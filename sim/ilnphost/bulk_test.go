@@ -134,3 +134,29 @@ func TestRateFalls(t *testing.T) {
 		t.Errorf("over two paths of 10 Mb/s, of which one took 50 before, a connection gets %.1f Mb/s", got)
 	}
 }
+
+// TestConnectionsArePlacedSoon: once connections fill the short path, one of them takes the long one
+// within a fraction of a second, whenever the daemon reads its tables.
+func TestConnectionsArePlacedSoon(t *testing.T) {
+	w := bulkWorld(t, true, wire{50, 10 * time.Millisecond}, wire{10, 100 * time.Millisecond})
+	w.mobile.Bulk(w.server)
+	w.Run(2100 * time.Millisecond) // lengths and rates are known
+	for range 3 {
+		w.mobile.Bulk(w.server)
+	}
+	from := w.Elapsed()
+	isPlaced := func() bool {
+		e := w.mobile.plane.named(ilnp.SessionKey{Local: mobileNID, Remote: serverNID})
+		return slices.ContainsFunc(e.Long, func(long ilnp.Path) bool {
+			for b := range multipath.Buckets {
+				if p, only := e.Table.Only(b); only && p == long {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	if !w.RunUntil(5*time.Second, isPlaced) || w.Elapsed()-from > 700*time.Millisecond {
+		t.Errorf("placed after %v", w.Elapsed()-from)
+	}
+}

@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"roam"
@@ -34,13 +35,9 @@ func (p *plane) convert(e ilnp.Entry) *decide.Session {
 		if !p.addPath(s, path) {
 			continue
 		}
-		if slices.Contains(e.Long, path) {
-			s.Long |= 1 << s.NPaths
-		}
 		s.Costs |= uint64(e.Costs[path]&15) << (4 * s.NPaths)
 		s.NPaths++
 	}
-	s.Table = p.table(e, s)
 	add := func(paths []ilnp.Path) (n int) {
 		for _, path := range paths {
 			if p.addPath(s, path) {
@@ -51,6 +48,7 @@ func (p *plane) convert(e ilnp.Entry) *decide.Session {
 	}
 	s.NReserve = add(e.Reserve)
 	s.NRuled = add(e.Ruled)
+	p.tables(e, s)
 	add(e.Back)
 	n := s.NRemote
 	for _, l := range e.Accept {
@@ -70,29 +68,74 @@ func (p *plane) convert(e ilnp.Entry) *decide.Session {
 	return s
 }
 
-// isPlaced reports whether TCP connections go by a table.
+// isPlaced reports whether TCP connections take the paths of their buckets.
 func isPlaced(e ilnp.Entry) bool { return len(e.Long) > 0 && !e.PerFlow }
 
-// table returns the table of connections of an entry whose paths are written, with what the one
-// before has counted; nil: it has none.
-func (p *plane) table(e ilnp.Entry, s *decide.Session) *decide.FlowTable {
-	if !isPlaced(e) {
+// tables gives a session whose paths are written its tables. What was counted stays, and so does whose turn
+// it is in a table that says the same as before.
+func (p *plane) tables(e ilnp.Entry, s *decide.Session) {
+	var old *decide.Session
+	if was := p.entries[e.Key]; was != nil {
+		old = was.session
+	}
+	if s.Table = p.table(e.Table, s); s.Table != nil && old != nil && old.Table != nil {
+		if keepTurns(s.Table, old.Table); isPlaced(e) && old.Flags&decide.Placed != 0 {
+			s.Table.Bytes = old.Table.Bytes
+		}
+	}
+	s.Rules, s.RuleTables = uint32(e.Rules.Mask), make(map[int]*decide.FlowTable)
+	for i, t := range e.RuleTables {
+		if s.RuleTables[i] = p.table(t, s); old != nil && s.RuleTables[i] != nil && old.RuleTables[i] != nil {
+			keepTurns(s.RuleTables[i], old.RuleTables[i])
+		}
+	}
+}
+
+// table converts a table, as the daemon does; nil: none of its paths is there.
+func (p *plane) table(table *ilnp.Table, s *decide.Session) *decide.FlowTable {
+	if table == nil {
 		return nil
 	}
-	t := &decide.FlowTable{}
-	if old := p.entries[e.Key]; old != nil && old.session.Table != nil {
-		t.Bytes = old.session.Table.Bytes
-	}
-	for b := range t.Paths {
-		t.Paths[b] = (1<<s.NPaths - 1) &^ s.Long
-		path, placed := e.Placed[uint8(b)]
-		for i, at := range s.Paths[:s.NPaths] {
-			if placed && p.rows[path.Local] == at.Uplink && s.Remote[at.Remote] == path.Remote {
-				t.Paths[b] = 1 << i
+	t, at, all := &decide.FlowTable{}, make([]uint16, len(table.Paths)), uint16(0)
+	for k, path := range table.Paths {
+		row, known := p.rows[path.Local]
+		for i, there := range s.Paths[:s.NPaths+s.NReserve+s.NRuled] {
+			if known && at[k] == 0 && row == there.Uplink && s.Remote[there.Remote] == path.Remote {
+				at[k], t.Costs[i] = 1<<i, table.Costs[k]
+				all |= at[k]
 			}
 		}
 	}
+	if all == 0 {
+		return nil
+	}
+	for b, of := range table.Sets {
+		set := uint16(0)
+		for k := range at {
+			set |= of >> k & 1 * at[k]
+		}
+		if set == 0 {
+			set = all
+		}
+		only := bits.TrailingZeros16(set)
+		if set == 1<<only {
+			t.Alone |= 1 << b
+		} else {
+			t.Several |= set
+		}
+		home := only
+		if k := int(table.Homes[b]); k < len(at) && at[k] != 0 {
+			home = bits.TrailingZeros16(at[k])
+		}
+		t.Ways[b] = uint8(only<<4 | home)
+	}
 	return t
+}
+
+func keepTurns(t, old *decide.FlowTable) {
+	if t.Alone == old.Alone && t.Several == old.Several && t.Ways == old.Ways && t.Costs == old.Costs {
+		t.Turns = old.Turns
+	}
 }
 
 // addPath appends a path, and reports whether the entry had a free slot for it.

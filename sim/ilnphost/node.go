@@ -82,7 +82,7 @@ const (
 func (n *Network) AddNode(name string, cfg ilnp.Config) *Node {
 	cfg = asDaemon(cfg)
 	node := &Node{net: n, name: name, nid: cfg.NIDs[0], cfg: cfg, off: make(map[roam.LinkID]bool)}
-	node.cfg.PathCounts = node.pathCounts
+	node.cfg.PathCounts, node.cfg.Flows = node.pathCounts, node.flows
 	n.add(node)
 	node.boot()
 	n.After(n.Counting, node.tick)
@@ -231,7 +231,7 @@ func (h *Node) advertise(at *attachment) {
 		h.readHeard()
 		h.core.HandleLocator(h.net.Now(), roam.PrefixEvent{
 			LinkLocator: roam.LinkLocator{Link: at.link, L64: at.l64}, Present: true, Preferred: at.life,
-			LinkName: fmt.Sprintf("net%d", at.link),
+			LinkName: linkName(at.link),
 		})
 		h.Settle()
 	}

@@ -376,9 +376,9 @@ func (p *plane) activity() []ilnp.Activity {
 	return as
 }
 
-// flowsOf returns what the connections of a session have sent; nil: it has no table of them.
+// flowsOf returns what the connections of a session have sent; nil: that is not counted.
 func flowsOf(s *decide.Session) *multipath.Flows {
-	if s.Table == nil {
+	if s.Table == nil || s.Flags&decide.Placed == 0 {
 		return nil
 	}
 	f := multipath.Flows(s.Table.Bytes)
@@ -405,6 +405,14 @@ func (p *plane) sorted() []*entry {
 	return es
 }
 
+// flows returns what the connections of a session have sent.
+func (h *Node) flows(k ilnp.SessionKey) *multipath.Flows {
+	if e := h.plane.entries[k]; e != nil {
+		return flowsOf(e.session)
+	}
+	return nil
+}
+
 // pathCounts returns what was counted along a path of a session.
 func (h *Node) pathCounts(k ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts, bool) {
 	p := &h.plane
@@ -420,6 +428,6 @@ func (h *Node) pathCounts(k ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts, b
 		return ilnp.PathCounts{}, false
 	}
 	return ilnp.PathCounts{
-		Epoch: c.Epoch, Sent: multipath.Traffic(c.Sent), Received: multipath.Traffic(c.Received),
+		Epoch: c.Epoch, Told: uint8(c.Told), Sent: multipath.Traffic(c.Sent), Received: multipath.Traffic(c.Received),
 	}, true
 }

@@ -20,7 +20,7 @@ import (
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|                        Mark = "RORP"                          |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-//	|       0       |     Flags     |               0               |
+//	|       0       |     Flags     |     Cost      |       0       |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|         Epoch of the counters: another one, new counters      |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -34,11 +34,15 @@ import (
 // A request may ask about another path of the same session: it then has the locators of that path,
 // that of the answering end first, where the answer has the packets and the bytes received.
 //
+// The cost is that of the path by the rate which the asking end has measured in its own direction: each
+// step of two halves what is sent there, and the fastest path has 0. It is 15 at most. The answer has it as it was.
+//
 // Counted are whole segments and datagrams, each segment of a GSO packet by itself, and the
 // bytes behind their headers. In a request everything else from the epoch on is zero.
 const (
 	reportTokenLen   = 16
 	reportFlagsAt    = reportTokenLen + 5
+	reportCostAt     = reportTokenLen + 6
 	reportEpochAt    = reportTokenLen + 8
 	reportClockAt    = reportEpochAt + 4
 	reportReceivedAt = reportClockAt + 4
@@ -72,6 +76,7 @@ type Report struct {
 	Answers        bool     // the end that asks marks flows, which are to be answered on the path that they take
 	Other          bool     // it is about another path,
 	Near, Far      roam.L64 // whose locators, in a request, are these: of the answering end, of the other one
+	Cost           uint8    // what the path costs by the rate that the asking end has measured
 	Epoch, Clock   uint32
 	Received, Sent Counts
 }
@@ -117,7 +122,7 @@ func (r Report) append(b []byte, token [16]byte, flags uint8) []byte {
 	if r.Answers {
 		flags |= flagAnswers
 	}
-	d[reportFlagsAt] = flags
+	d[reportFlagsAt], d[reportCostAt] = flags, r.Cost
 	return b
 }
 
@@ -133,13 +138,13 @@ func ParseReport(data []byte) (Report, error) {
 		return Report{}, fmt.Errorf("report: mark %x at offset %d: %w",
 			data[reportTokenLen:][:len(reportMark)], reportTokenLen, ip6.ErrMalformed)
 	}
-	if data[reportFlagsAt-1] != 0 || data[reportFlagsAt+1] != 0 || data[reportFlagsAt+2] != 0 {
+	if data[reportFlagsAt-1] != 0 || data[reportFlagsAt+2] != 0 {
 		return Report{}, fmt.Errorf("report: %x at offset %d is not zero beside the flags: %w",
 			data[reportFlagsAt-1:reportFlagsAt+3], reportFlagsAt-1, ip6.ErrMalformed)
 	}
 	flags := data[reportFlagsAt]
 	r := Report{Counted: flags&flagCounts != 0, PerFlow: flags&flagPerFlow != 0, Other: flags&flagOther != 0,
-		Answers: flags&flagAnswers != 0}
+		Answers: flags&flagAnswers != 0, Cost: data[reportCostAt]}
 	if flags&flagFilled == 0 {
 		if r.Other {
 			r.Near = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt:]))

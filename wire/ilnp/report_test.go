@@ -14,7 +14,7 @@ import (
 var (
 	reportToken = [16]byte{0xa1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0xa2}
 
-	reportRequest = ilnp.Report{Counted: true, PerFlow: true}
+	reportRequest = ilnp.Report{Counted: true, PerFlow: true, Cost: 5}
 
 	otherRequest = ilnp.Report{Counted: true, Other: true, Near: 0x2001_0db8_0001_0002, Far: 0x2001_0db8_00ff_0003}
 
@@ -34,7 +34,7 @@ func fromHex(t *testing.T, s string) []byte {
 }
 
 func TestReport(t *testing.T) {
-	request := fromHex(t, `a102030405060708 090a0b0c0d0e0fa2 524f5250 00060000
+	request := fromHex(t, `a102030405060708 090a0b0c0d0e0fa2 524f5250 00060500
 		00000000 00000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000`)
 	if got := reportRequest.AppendRequest(dirty(), reportToken); !bytes.Equal(got, request) {
 		t.Errorf("request is %x, want %x", got, request)
@@ -70,7 +70,7 @@ func TestReportRefuses(t *testing.T) {
 	if _, err := ilnp.ParseReport(append(bytes.Clone(reply), 0)); !errors.Is(err, ip6.ErrMalformed) {
 		t.Errorf("a byte too many: %v", err)
 	}
-	for _, at := range []int{16, 17, 18, 19, 20, 22, 23} {
+	for _, at := range []int{16, 17, 18, 19, 20, 23} {
 		other := bytes.Clone(reply)
 		other[at] ^= 0x20
 		if _, err := ilnp.ParseReport(other); !errors.Is(err, ip6.ErrMalformed) {

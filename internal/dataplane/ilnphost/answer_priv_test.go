@@ -174,6 +174,7 @@ func TestOwnRuleBeforeAnswer(t *testing.T) {
 		number := r.nextRules()
 		r.writeRules(number, flowRules(c.rule))
 		q.Seq, q.Rules, q.Ruled = p.Seq+5, ilnp.RuleUse{Mask: 1, Set: number}, p.Ruled[:1]
+		obey(&q, flowrule.Set{c.rule})
 		r.upsert(q)
 		if got := r.wayOut(5000, 443); got != c.want {
 			t.Errorf("%s: leaves by %v, want %v", name, got, c.want)

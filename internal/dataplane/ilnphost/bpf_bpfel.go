@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 29
+	bpfAbiNumberABI bpfAbiNumber = 30
 )
 
 type bpfAddr struct {
@@ -212,17 +212,6 @@ type bpfFlowKey struct {
 	Ports [8]uint8
 }
 
-type bpfFlowPolicy uint32
-
-const (
-	bpfFlowPolicyFLOW_ADAPTIVE  bpfFlowPolicy = 0
-	bpfFlowPolicyFLOW_EQUAL     bpfFlowPolicy = 1
-	bpfFlowPolicyFLOW_WEIGHTED  bpfFlowPolicy = 2
-	bpfFlowPolicyFLOW_FAILOVER  bpfFlowPolicy = 3
-	bpfFlowPolicyFLOW_BY_FLOW   bpfFlowPolicy = 4
-	bpfFlowPolicyFLOW_LOW_DELAY bpfFlowPolicy = 5
-)
-
 type bpfFlowRule struct {
 	_     structs.HostLayout
 	Dscp  uint64
@@ -236,11 +225,9 @@ type bpfFlowRule struct {
 		First uint16
 		Last  uint16
 	}
-	Cost   [16]uint32
-	Flags  bpfFlowRuleFlags
-	Policy bpfFlowPolicy
-	Proto  uint8
-	Pad    [7]uint8
+	Flags bpfFlowRuleFlags
+	Proto uint8
+	Pad   [3]uint8
 }
 
 type bpfFlowRuleFlags uint32
@@ -249,13 +236,18 @@ const (
 	bpfFlowRuleFlagsFLOW_RULE_PORTS     bpfFlowRuleFlags = 1
 	bpfFlowRuleFlagsFLOW_RULE_OWN_PORTS bpfFlowRuleFlags = 2
 	bpfFlowRuleFlagsFLOW_RULE_CGROUP    bpfFlowRuleFlags = 4
+	bpfFlowRuleFlagsFLOW_RULE_ONE_PATH  bpfFlowRuleFlags = 8
 )
 
 type bpfFlowTable struct {
-	_     structs.HostLayout
-	Paths [64]uint16
-	Bytes [64]uint32
-	Turns struct {
+	_       structs.HostLayout
+	Alone   uint64
+	Several uint16
+	Pad     [3]uint16
+	Ways    [64]uint8
+	Costs   [16]uint16
+	Bytes   [64]uint32
+	Turns   struct {
 		_     structs.HostLayout
 		Bytes [16]uint32
 	}
@@ -314,7 +306,7 @@ type bpfPacketEvent struct {
 type bpfPathCounts struct {
 	_         structs.HostLayout
 	Epoch     uint32
-	Pad       uint32
+	Told      uint32
 	RxPackets uint64
 	RxBytes   uint64
 	TxPackets uint64
@@ -386,14 +378,6 @@ const (
 	bpfRuleFoundRULE_OTHER     bpfRuleFound = 4
 )
 
-type bpfRuleTurns struct {
-	_     structs.HostLayout
-	Spent [16]uint64
-	Floor uint64
-	Next  uint32
-	Pad   uint32
-}
-
 type bpfServedKey struct {
 	_     structs.HostLayout
 	Alias bpfHalf
@@ -460,16 +444,16 @@ type bpfSessionEntry struct {
 	RemoteNonce bpfNonce
 	Alias       bpfSessionKey
 	Grace       uint32
-	LongPaths   uint16
 	N_reserve   uint8
 	Given       uint8
+	_           [2]byte
 	Costs       uint64
 	Rules       uint32
-	Shortest    uint16
 	N_ruled     uint8
 	RulesAt     uint8
 	N_answers   uint8
-	Pad         [7]uint8
+	Pad         [3]uint8
+	_           [6]byte
 }
 
 type bpfSessionKey struct {
@@ -525,11 +509,11 @@ type bpfSocketMarks struct {
 	Mark   [65536]uint32
 }
 
-type bpfTurnsKey struct {
+type bpfTableKey struct {
 	_     structs.HostLayout
 	Slot  uint32
 	Birth uint32
-	Rule  uint32
+	Table uint32
 	Pad   uint32
 }
 
@@ -592,7 +576,6 @@ const (
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
 	bpfMapRuleCgroups         = "rule_cgroups"
-	bpfMapRuleTurns           = "rule_turns"
 	bpfMapServed              = "served"
 	bpfMapSessionDetails      = "session_details"
 	bpfMapSessionIndex        = "session_index"
@@ -699,7 +682,6 @@ type bpfMapSpecs struct {
 	Refusals       *ebpf.MapSpec `ebpf:"refusals"`
 	Requests       *ebpf.MapSpec `ebpf:"requests"`
 	RuleCgroups    *ebpf.MapSpec `ebpf:"rule_cgroups"`
-	RuleTurns      *ebpf.MapSpec `ebpf:"rule_turns"`
 	Served         *ebpf.MapSpec `ebpf:"served"`
 	SessionDetails *ebpf.MapSpec `ebpf:"session_details"`
 	SessionIndex   *ebpf.MapSpec `ebpf:"session_index"`
@@ -774,7 +756,6 @@ type bpfMaps struct {
 	Refusals       *ebpf.Map `ebpf:"refusals"`
 	Requests       *ebpf.Map `ebpf:"requests"`
 	RuleCgroups    *ebpf.Map `ebpf:"rule_cgroups"`
-	RuleTurns      *ebpf.Map `ebpf:"rule_turns"`
 	Served         *ebpf.Map `ebpf:"served"`
 	SessionDetails *ebpf.Map `ebpf:"session_details"`
 	SessionIndex   *ebpf.Map `ebpf:"session_index"`
@@ -812,7 +793,6 @@ func (m *bpfMaps) Close() error {
 		m.Refusals,
 		m.Requests,
 		m.RuleCgroups,
-		m.RuleTurns,
 		m.Served,
 		m.SessionDetails,
 		m.SessionIndex,

@@ -1,6 +1,7 @@
 package ilnphost
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -55,13 +56,13 @@ func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 		LocalNID: p.LocalNid.nid(), RemoteNID: p.RemoteNid.nid(), Alias: modelKey(p.Alias), NonceUntil: p.NonceUntil,
 		NRemote: int(p.N_remote), NPaths: int(p.N_paths), NReserve: int(p.N_reserve),
 		Unvalidated: p.Unvalidated, Given: p.Given,
-		Sources: int(p.N_sources), Long: p.LongPaths, Costs: p.Costs, Grace: p.Grace,
+		Sources: int(p.N_sources), NRuled: int(p.N_ruled), Rules: p.Rules, Costs: p.Costs, Grace: p.Grace,
 		LocalNonce: p.LocalNonce.nonce(), RemoteNonce: p.RemoteNonce.nonce(), Live: &live,
 	}
 	for i, r := range p.Remote {
 		m.Remote[i] = r.l64()
 	}
-	for _, b := range p.Paths[:p.N_paths+p.N_reserve] {
+	for _, b := range p.Paths[:p.N_paths+p.N_reserve+p.N_ruled] {
 		m.Paths = append(m.Paths, decide.Path{Uplink: b >> 4, Remote: b & 7})
 	}
 	return m
@@ -75,14 +76,38 @@ func (g *gen) placed(w *world, p *bpfSessionEntry) {
 		p.Flags |= bpfEntryFlagsENTRY_PLACED
 	}
 	if !own.in(4) {
-		w.tables[userOf(*p)] = own.table()
+		w.tables[tableKey(userOf(*p), 0)] = own.table()
+	}
+	own.ruled(w, p)
+}
+
+// ruled draws whether rules match flows of a session, and where these go.
+func (g *gen) ruled(w *world, p *bpfSessionEntry) {
+	if !g.in(3) {
+		return
+	}
+	p.Flags |= bpfEntryFlagsENTRY_RULED
+	p.Rules, p.RulesAt = uint32(g.IntN(4)), uint8(g.IntN(2))*maxRules
+	p.N_ruled = uint8(g.IntN(3))
+	for i := range p.N_ruled {
+		p.Paths[p.N_paths+p.N_reserve+i] = uint8(g.IntN(3))<<4 | uint8(g.IntN(int(p.N_remote)))
+	}
+	p.First = p.Paths[0]
+	for i := range uint32(2) {
+		if !g.in(4) {
+			w.tables[tableKey(userOf(*p), 1+uint32(p.RulesAt)+i)] = g.table()
+		}
 	}
 }
 
 // table draws where connections go.
 func (g *gen) table() (t bpfFlowTable) {
-	for b := range t.Paths {
-		t.Paths[b], t.Bytes[b] = pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0), uint32(g.few())
+	t.Alone, t.Several = g.Uint64(), pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0)
+	for b := range t.Ways {
+		t.Ways[b], t.Bytes[b] = pick[uint8](g, 0, 0, 1, 2, 3, 15)|pick[uint8](g, 0, 1, 2, 15)<<4, uint32(g.few())
+	}
+	for i := range t.Costs {
+		t.Costs[i] = pick[uint16](g, 2, 3, 80, 320, 0xffff)
 	}
 	for i := range t.Turns.Bytes {
 		t.Turns.Bytes[i] = pick(g, uint32(g.few()), uint32(g.few()), g.Uint32())
@@ -175,4 +200,36 @@ func between(name string, got, before, after reflect.Value) (wrong []string) {
 		}
 	}
 	return []string{fmt.Sprintf("%s is %v, want %v", name, got, before)}
+}
+
+func modelTable(t bpfFlowTable) *decide.FlowTable {
+	return &decide.FlowTable{
+		Alone: t.Alone, Several: t.Several, Ways: t.Ways, Costs: t.Costs, Bytes: t.Bytes, Turns: t.Turns.Bytes,
+	}
+}
+
+// generatedRules are those of all worlds, in both halves of their map.
+var generatedRules = []decide.Rule{{Port: 40000, OnePath: true}, {Port: 5000}}
+
+// writeRules makes the rules of all worlds known to the programs.
+func (r *decideRig) writeRules() {
+	for i, rule := range generatedRules {
+		row := bpfFlowRule{Flags: bpfFlowRuleFlagsFLOW_RULE_PORTS}
+		if rule.OnePath {
+			row.Flags |= bpfFlowRuleFlagsFLOW_RULE_ONE_PATH
+		}
+		row.Ports[0].First, row.Ports[0].Last = rule.Port, rule.Port
+		r.must(r.objs.FlowRules.Put(uint32(i), &row))
+		r.must(r.objs.FlowRules.Put(uint32(maxRules+i), &row))
+	}
+}
+
+// labelled returns a packet as it is once it is marked; label 0: it is not.
+func labelled(packet []byte, label uint32) []byte {
+	if label == 0 {
+		return packet
+	}
+	b := bytes.Clone(packet)
+	binary.BigEndian.PutUint32(b, binary.BigEndian.Uint32(b)&^0xfffff|label)
+	return b
 }

@@ -299,9 +299,6 @@ func (g *gen) paths(p *bpfSessionEntry) {
 		p.Paths[i] = uint8(g.IntN(3))<<4 | uint8(g.IntN(int(p.N_remote)))
 	}
 	p.First = p.Paths[0]
-	if g.in(4) {
-		p.LongPaths = uint16(g.IntN(1 << 6))
-	}
 	if g.in(3) {
 		p.Costs = g.Uint64() & pick[uint64](g, 0x3333_3333_3333_3333, 0xffff_ffff_ffff_ffff)
 	}

@@ -340,7 +340,7 @@ func (g *gen) message(t *talk, local ilnp.Nonce) []byte {
 
 // reportProbe draws a probe that asks for a report, or nearly.
 func (g *gen) reportProbe(t *talk) []byte {
-	r := ilnpwire.Report{Counted: g.in(2), PerFlow: g.in(3)}
+	r := ilnpwire.Report{Counted: g.in(2), PerFlow: g.in(3), Cost: uint8(t.src.NID) & 15}
 	r.Epoch, r.Received.Packets = 77, 1<<40+5 // what a request may hold, and no answer returns
 	if r.Other = g.in(2); r.Other {
 		r.Near, r.Far = ownLocators[g.IntN(len(ownLocators))], remoteLocators[g.IntN(3)]

@@ -37,7 +37,7 @@ type world struct {
 	windows    [decide.Rates]bpfRateWindow
 	allowances map[bpfAllowanceKey]bpfAllowance
 	counts     map[bpfPathKey]bpfPathCounts
-	tables     map[bpfSlotUser]bpfFlowTable
+	tables     map[bpfTableKey]bpfFlowTable
 	keys       map[bpfSlotUser]bpfUpdateKey
 	marks      decide.Marks
 }
@@ -48,7 +48,7 @@ func newWorld() *world {
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
-		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfSlotUser]bpfFlowTable{},
+		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfTableKey]bpfFlowTable{},
 		keys:  map[bpfSlotUser]bpfUpdateKey{},
 		marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
@@ -115,6 +115,7 @@ func (r *decideRig) install(w *world) {
 	}
 	r.w = w
 	r.must(r.objs.Hosts.Put(uint32(0), &w.host))
+	r.writeRules()
 	for i, u := range w.uplinks {
 		r.must(r.objs.Uplinks.Put(uint32(i), &u))
 	}
@@ -211,14 +212,20 @@ func (r *decideRig) reread() {
 // model is the world as the model has it; it shares nothing with the world.
 func (r *decideRig) model() *decide.State {
 	w, s := r.w, decide.NewState()
-	s.Host, s.Sockets, s.Marks = modelHost(w.host), r.sockets, w.marks
+	s.Host, s.Sockets, s.Marks, s.Rules = modelHost(w.host), r.sockets, w.marks, generatedRules
 	for i, u := range w.uplinks {
 		s.Uplinks[i] = modelUplink(u)
 	}
 	for i, p := range w.sessions {
 		m := modelSession(p, w.lives[i])
-		if t, there := w.tables[userOf(p)]; there {
-			m.Table = &decide.FlowTable{Paths: t.Paths, Bytes: t.Bytes, Turns: t.Turns.Bytes}
+		if t, there := w.tables[tableKey(userOf(p), 0)]; there {
+			m.Table = modelTable(t)
+		}
+		m.RuleTables = make(map[int]*decide.FlowTable)
+		for i := range s.Rules {
+			if t, there := w.tables[tableKey(userOf(p), 1+uint32(p.RulesAt)+uint32(i))]; there {
+				m.RuleTables[i] = modelTable(t)
+			}
 		}
 		if k, there := w.keys[userOf(p)]; there {
 			m.UpdateKey = &decide.UpdateKey{Key: macBytes(k.Key), Counter: k.Counter}
@@ -254,7 +261,7 @@ func (r *decideRig) model() *decide.State {
 	}
 	for k, v := range w.counts {
 		s.PathCounts[decide.PathKey{Near: k.Near.ilv(), Far: k.Far.ilv()}] = &decide.PathCounts{
-			Epoch:    v.Epoch,
+			Epoch: v.Epoch, Told: v.Told,
 			Received: ilnpwire.Counts{Packets: v.RxPackets, Bytes: v.RxBytes},
 			Sent:     ilnpwire.Counts{Packets: v.TxPackets, Bytes: v.TxBytes},
 		}
@@ -362,7 +369,7 @@ func disagrees(s shotAt, got result, want decide.Outcome, h *decide.Host) (wrong
 		say("events\n  %+v, want\n  %+v", got.events, events)
 	}
 	for _, p := range got.packets {
-		if p != nil && !want.Again && !bytes.Equal(p, s.packet.Bytes) {
+		if p != nil && !want.Again && !bytes.Equal(p, labelled(s.packet.Bytes, want.Label)) {
 			say("an event has another packet")
 		}
 	}
@@ -446,6 +453,10 @@ func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
 		}
 		if p.Table != nil {
 			wrong = append(wrong, between("table", reflect.ValueOf(*p.Table), reflect.ValueOf(*before.Sessions[k].Table), reflect.ValueOf(*after.Sessions[k].Table))...)
+		}
+		for i, t := range p.RuleTables {
+			was, is := before.Sessions[k].RuleTables[i], after.Sessions[k].RuleTables[i]
+			wrong = append(wrong, between("table of a rule", reflect.ValueOf(t), reflect.ValueOf(was), reflect.ValueOf(is))...)
 		}
 	}
 	wrong = append(wrong, rowsBetween("pending", now.Pending, before.Pending, after.Pending)...)

@@ -3,9 +3,11 @@ package ilnphost
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/ilnp"
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
@@ -24,6 +26,27 @@ func crossed(r *rig, own, other []roam.L64) ilnp.Entry {
 		}
 	}
 	return p
+}
+
+// choose gives an entry the tables that a core gives it: of its paths those of long are long ones.
+func choose(p *ilnp.Entry, rules map[int]multipath.Demand[ilnp.Path], long ...ilnp.Path) {
+	var m multipath.Machine[ilnp.Path]
+	now := time.Unix(1000, 0)
+	for _, path := range p.Paths {
+		rtt := 10 * time.Millisecond
+		if slices.Contains(long, path) {
+			rtt = 100 * time.Millisecond
+		}
+		for range 2 {
+			m.HandleAnswer(now, path, now.Add(-rtt))
+		}
+	}
+	choice := m.Choose(now, multipath.Request[ilnp.Path]{
+		Now: multipath.Use[ilnp.Path]{Paths: p.Paths, PerFlow: p.PerFlow}, Paths: p.Paths, Several: true, Rules: rules,
+		Valid: func(q ilnp.Path) bool { return !slices.Contains(p.Unvalidated, q.Remote) },
+		Key:   func(q ilnp.Path) uint64 { return multipath.PathKey(uint64(q.Local.L64), uint64(q.Remote)) },
+	})
+	p.Long, p.Table, p.RuleTables = choice.Long, choice.Table, choice.Rules
 }
 
 // connection sends some segments of one, and returns the ways that they took.
@@ -47,6 +70,8 @@ func TestConnectionsKeepToAPath(t *testing.T) {
 	us, them := newRig(t), newRig(t)
 	p, q := crossed(us, own, other), crossed(them, other, own)
 	p.PerFlow, q.PerFlow = true, true
+	choose(&p, nil)
+	choose(&q, nil)
 	us.upsert(p)
 	them.upsert(q)
 	used := make(map[way]int)
@@ -79,6 +104,7 @@ func TestConnectionsLeaveTheSpreadAlone(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there})
 	p.PerFlow = true
+	choose(&p, nil)
 	r.upsert(p)
 	used := make(map[roam.L64]int)
 	for range 20 {
@@ -98,6 +124,7 @@ func TestConnectionsLeavePaths(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
 	p.PerFlow, p.Unvalidated = true, []roam.L64{else1}
+	choose(&p, nil)
 	r.upsert(p)
 	r.must(r.SetUplinks([]UplinkEntry{
 		{Local: roam.LinkLocator{Link: loopback, L64: here}, MTU: 1500},
@@ -114,7 +141,7 @@ func TestConnectionsLeavePaths(t *testing.T) {
 func TestConnectionsLeaveLongPaths(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
-	p.Long = p.Paths[1:]
+	choose(&p, nil, p.Paths[1:]...)
 	r.upsert(p)
 	for port := uint16(40000); port < 40020; port++ {
 		if ways := r.connection(port, 443); len(ways) != 1 || !ways[way{here, there}] {
@@ -157,7 +184,7 @@ func (r *rig) takes(from uint16, n int) map[way]int {
 func TestConnectionsArePlaced(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
-	p.Long = []ilnp.Path{p.Paths[0], p.Paths[3]}
+	choose(&p, nil, p.Paths[0], p.Paths[3])
 	r.upsert(p)
 	short, long := way{here, else1}, way{here + 1, else1}
 	if ways := r.takes(40000, 40); len(ways) != 2 || ways[short] != 20 || ways[way{here + 1, there}] != 20 {
@@ -176,10 +203,11 @@ func TestConnectionsArePlaced(t *testing.T) {
 	sent := flows()
 	place := func(path ilnp.Path) {
 		p.Seq++
-		p.Placed = make(map[uint8]ilnp.Path)
-		for b := range uint8(64) {
-			p.Placed[b] = path
+		table := *p.Table
+		for b := range table.Sets {
+			table.Sets[b] = 1 << slices.Index(table.Paths, path)
 		}
+		p.Table = &table
 		r.upsert(p)
 	}
 	place(p.Paths[3])
@@ -205,9 +233,21 @@ func TestConnectionsArePlaced(t *testing.T) {
 		t.Errorf("by an uplink that does not work: %v", ways)
 	}
 	p.Seq++
-	p.Long, p.Placed = nil, nil
-	if r.upsert(p); flows() != 0 || len(keysOf[bpfSlotUser, bpfFlowTable](r.objs.FlowTables)) != 0 {
-		t.Error("a session without long paths has a table")
+	p.Long = nil
+	if r.upsert(p); flows() != 0 {
+		t.Error("bytes are counted in a session without long paths")
+	}
+	p.Seq++
+	if choose(&p, nil, p.Paths[3]); len(p.Long) == 0 {
+		t.Fatal("no path is long")
+	}
+	if r.upsert(p); flows() != 0 {
+		t.Error("bytes of the time before are counted")
+	}
+	p.Seq++
+	p.Paths, p.Long, p.Table = p.Paths[:1], nil, nil
+	if r.upsert(p); len(keysOf[bpfTableKey, bpfFlowTable](r.objs.FlowTables)) != 0 {
+		t.Error("a session with one path has a table")
 	}
 }
 
@@ -215,16 +255,16 @@ func TestConnectionsArePlaced(t *testing.T) {
 func TestTablesEnd(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there})
-	p.Long = p.Paths[1:]
+	choose(&p, nil, p.Paths[1:]...)
 	r.upsert(p)
-	stray := bpfSlotUser{Slot: 77, Birth: 5}
+	stray := bpfTableKey{Slot: 77, Birth: 5}
 	r.must(r.objs.FlowTables.Put(&stray, &bpfFlowTable{}))
 	r.must(r.tables.adopt(r.objs.FlowTables, r.known))
-	if ks := keysOf[bpfSlotUser, bpfFlowTable](r.objs.FlowTables); len(ks) != 1 || ks[0] == stray {
+	if ks := keysOf[bpfTableKey, bpfFlowTable](r.objs.FlowTables); len(ks) != 1 || ks[0] == stray {
 		t.Errorf("tables of %v", ks)
 	}
 	r.must(r.Delete(p.Key))
-	if ks := keysOf[bpfSlotUser, bpfFlowTable](r.objs.FlowTables); len(ks) != 0 {
+	if ks := keysOf[bpfTableKey, bpfFlowTable](r.objs.FlowTables); len(ks) != 0 {
 		t.Errorf("after its end: tables of %v", ks)
 	}
 }
@@ -261,6 +301,7 @@ func TestCostsOfPaths(t *testing.T) {
 func TestCorrespondentAsksForOnePath(t *testing.T) {
 	r := newRig(t)
 	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
+	choose(&p, nil)
 	r.upsert(p)
 	first := func(flags uint8) way {
 		d := r.send(ip6.TCP, segmentOf(40000, 443, flags))
@@ -282,6 +323,7 @@ func TestCorrespondentAsksForOnePath(t *testing.T) {
 			}
 		}
 		p.PerFlow = a.AsksPerFlow
+		choose(&p, nil)
 		r.upsert(p)
 	}
 	ways := r.connection(40000, 443)

@@ -7,7 +7,6 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"roam"
 	"roam/flowrule"
 	"roam/ilnp"
 )
@@ -20,8 +19,6 @@ const maxRules = flowrule.Max
 type FlowRules struct {
 	Set     flowrule.Set
 	Cgroups []uint64 // of each rule, 0 where it names none, or none that is there
-	// Link returns how rules see the link of a locator; false: they do not use it.
-	Link func(roam.LinkLocator) (flowrule.Link, bool)
 }
 
 // ruleTable is what was written of rules.
@@ -47,7 +44,7 @@ func (t *ruleTable) next(known map[ilnp.SessionKey]bpfSessionEntry) uint32 {
 }
 
 // WriteRules writes a set of rules, and returns its number; or, given that, the same set again,
-// where links or cgroups have changed.
+// where cgroups have changed.
 func (p *Plane) WriteRules(number uint32, r FlowRules) (uint32, error) {
 	t := &p.rules
 	if number == 0 {
@@ -59,7 +56,7 @@ func (p *Plane) WriteRules(number uint32, r FlowRules) (uint32, error) {
 	for i := range maxRules {
 		var row bpfFlowRule
 		if i < len(r.Set) {
-			row = p.uplinks.ruleRow(r, r.Set[i])
+			row = ruleRow(r.Set[i])
 			if r.Set[i].Cgroup != "" {
 				named |= 1 << i
 			}
@@ -126,8 +123,11 @@ func (t *ruleTable) readCgroups(m *ebpf.Map) error {
 }
 
 // ruleRow returns a rule as the programs read it.
-func (t *uplinkTable) ruleRow(r FlowRules, rule flowrule.Rule) bpfFlowRule {
-	row := bpfFlowRule{Dscp: rule.DSCP, Proto: rule.Protocol, Policy: bpfFlowPolicy(rule.Policy)}
+func ruleRow(rule flowrule.Rule) bpfFlowRule {
+	row := bpfFlowRule{Dscp: rule.DSCP, Proto: rule.Protocol}
+	if rule.Policy.OnePath() {
+		row.Flags |= bpfFlowRuleFlagsFLOW_RULE_ONE_PATH
+	}
 	for i, ports := range rule.Ports {
 		row.Ports[i].First, row.Ports[i].Last = ports.First, ports.Last
 		row.Flags |= bpfFlowRuleFlagsFLOW_RULE_PORTS
@@ -138,16 +138,6 @@ func (t *uplinkTable) ruleRow(r FlowRules, rule flowrule.Rule) bpfFlowRule {
 	}
 	if rule.Cgroup != "" {
 		row.Flags |= bpfFlowRuleFlagsFLOW_RULE_CGROUP
-	}
-	var links []flowrule.Link
-	var at []uint8
-	for i, owner := range t.owner {
-		if link, ok := r.Link(owner); ok && t.used[i] != 0 {
-			links, at = append(links, link), append(at, uint8(i))
-		}
-	}
-	for i, cost := range rule.Costs(links) {
-		row.Cost[at[i]] = cost
 	}
 	return row
 }
@@ -174,13 +164,6 @@ func (t *ruleTable) ownFields(p *Plane, r *bpfSessionEntry, entry ilnp.Entry) {
 	}
 	for _, path := range entry.Ruled {
 		r.N_ruled += p.uplinks.addPath(r, path)
-	}
-	for k, path := range entry.ByDelay[:min(len(entry.ByDelay), 4)] {
-		for i := range r.N_paths + r.N_reserve + r.N_ruled {
-			if p.uplinks.isPath(r, r.Paths[i], path) {
-				r.Shortest |= uint16(i) << (4 * k)
-			}
-		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"roam/flowrule"
 	"roam/ilnp"
 	"roam/internal/testutil"
+	"roam/multipath"
 	"roam/wire/ip6"
 )
 
@@ -23,10 +25,37 @@ var linkOf = map[roam.L64]flowrule.Link{
 
 // flowRules makes a set ready for WriteRules.
 func flowRules(set ...flowrule.Rule) FlowRules {
-	return FlowRules{
-		Set:  set,
-		Link: func(l roam.LinkLocator) (flowrule.Link, bool) { link, ok := linkOf[l.L64]; return link, ok },
+	return FlowRules{Set: set}
+}
+
+// obey gives an entry the tables of rules that a core gives it; lowdelay takes the first path of order.
+func obey(p *ilnp.Entry, set flowrule.Set, order ...ilnp.Path) {
+	carriers := slices.Concat(p.Paths, p.Ruled)
+	links := make([]flowrule.Link, len(carriers))
+	for i, path := range carriers {
+		links[i] = linkOf[path.Local.L64]
 	}
+	demands := make(map[int]multipath.Demand[ilnp.Path])
+	for n, rule := range set {
+		if rule.Policy == flowrule.Adaptive {
+			continue
+		}
+		var d multipath.Demand[ilnp.Path]
+		for _, i := range rule.Order(links) {
+			d.Paths, d.Shares = append(d.Paths, carriers[i]), append(d.Shares, rule.Parts(links)[i])
+		}
+		switch rule.Policy {
+		case flowrule.Flow:
+			d.Form = multipath.ByHash
+		case flowrule.Failover, flowrule.LowDelay:
+			d.Form = multipath.OnBest
+		}
+		if i := slices.IndexFunc(order, func(q ilnp.Path) bool { return slices.Contains(d.Paths, q) }); i >= 0 {
+			d.Paths = order[i : i+1]
+		}
+		demands[n] = d
+	}
+	choose(p, demands)
 }
 
 // ruledSession is an established session that sends from a, with further paths from b and c for
@@ -43,6 +72,7 @@ func ruledSession(r *rig, rules FlowRules, remotes ...roam.L64) ilnp.Entry {
 			p.Ruled = append(p.Ruled, ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: l}, Remote: d})
 		}
 	}
+	obey(&p, rules.Set)
 	r.upsert(p)
 	return p
 }
@@ -189,15 +219,22 @@ func TestRuleShares(t *testing.T) {
 // back.
 func TestRuleSharesAreNotMadeUpFor(t *testing.T) {
 	r := newRig(t)
-	ruledSession(r, flowRules(flowrule.Rule{Policy: flowrule.Equal, Links: []string{"a", "b"}}), there)
+	set := flowrule.Set{{Policy: flowrule.Equal, Links: []string{"a", "b"}}}
+	p := ruledSession(r, flowRules(set...), there)
 	r.shares(300)
+	ruled := p.Ruled
 	down := func(usable bool) {
+		if p.Seq, p.Ruled = p.Seq+1, ruled[1:]; usable {
+			p.Ruled = ruled
+		}
 		var es []UplinkEntry
 		for _, l := range []roam.L64{locA, locB, locC} {
 			local := roam.LinkLocator{Link: loopback, L64: l}
 			es = append(es, UplinkEntry{Local: local, Usable: usable || l != locB, MTU: 1500})
 		}
 		r.must(r.SetUplinks(es))
+		obey(&p, set)
+		r.upsert(p)
 	}
 	down(false)
 	if got := r.shares(30_000); got[locA] != 1 {
@@ -210,10 +247,13 @@ func TestRuleSharesAreNotMadeUpFor(t *testing.T) {
 	}
 }
 
-// Failover takes the first link of the rule that works; without any, packets leave as ever.
+// Failover takes the first link of the rule that works; without any, packets leave as ever, and so they do
+// until the table follows.
 func TestRuleFailover(t *testing.T) {
 	r := newRig(t)
-	ruledSession(r, flowRules(flowrule.Rule{Policy: flowrule.Failover, Links: []string{"c", "b"}}), there)
+	set := flowrule.Set{{Policy: flowrule.Failover, Links: []string{"c", "b"}}}
+	p := ruledSession(r, flowRules(set...), there)
+	ruled := p.Ruled
 	for _, c := range []struct {
 		there []roam.L64
 		want  roam.L64
@@ -222,6 +262,11 @@ func TestRuleFailover(t *testing.T) {
 		{[]roam.L64{locA, locC}, locC},
 	} {
 		r.uplink(c.there...)
+		p.Seq++
+		isGone := func(q ilnp.Path) bool { return !slices.Contains(c.there, q.Local.L64) }
+		p.Ruled = slices.DeleteFunc(slices.Clone(ruled), isGone)
+		obey(&p, set)
+		r.upsert(p)
 		if got := r.from(datagramOn(1, 2, 10)); got != c.want {
 			t.Errorf("with %v: leaves from %v, want %v", c.there, got, c.want)
 		}
@@ -231,11 +276,12 @@ func TestRuleFailover(t *testing.T) {
 // The paths of a rule for low delay are tried in the order that the core gives.
 func TestRuleLowDelay(t *testing.T) {
 	r := newRig(t)
-	p := ruledSession(r, flowRules(flowrule.Rule{Policy: flowrule.LowDelay, Links: []string{"a", "c"}}), there)
+	set := flowrule.Set{{Policy: flowrule.LowDelay, Links: []string{"a", "c"}}}
+	p := ruledSession(r, flowRules(set...), there)
 	a, b, c := p.Paths[0], p.Ruled[0], p.Ruled[1]
 	for _, order := range [][]ilnp.Path{{b, c, a}, {b, a, c}, {c, a, b}} {
 		p.Seq++
-		p.ByDelay = order
+		obey(&p, set, order...)
 		r.upsert(p)
 		want := order[0]
 		if want == b {
@@ -270,18 +316,22 @@ func TestRuleByFlow(t *testing.T) {
 func TestRulesChangeOver(t *testing.T) {
 	r := newRig(t)
 	p := ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
-	next := r.nextRules()
-	r.writeRules(next, flowRules(by("c", flowrule.Match{})))
+	next, set := r.nextRules(), flowrule.Set{by("c", flowrule.Match{})}
+	r.writeRules(next, flowRules(set...))
 	if got := r.from(datagramOn(1, 2, 10)); got != locB {
 		t.Errorf("before it changes over: %v", got)
 	}
 	p.Seq, p.Rules.Set = p.Seq+1, next
+	obey(&p, set)
 	r.upsert(p)
 	if got := r.from(datagramOn(1, 2, 10)); got != locC {
 		t.Errorf("after it has: %v", got)
 	}
-	p.Seq, p.Rules, p.Ruled = p.Seq+1, ilnp.RuleUse{}, nil
+	p.Seq, p.Rules, p.Ruled, p.RuleTables = p.Seq+1, ilnp.RuleUse{}, nil, nil
 	r.upsert(p)
+	if ks := keysOf[bpfTableKey, bpfFlowTable](r.objs.FlowTables); len(ks) != 0 {
+		t.Errorf("without rules: tables %v", ks)
+	}
 	if got := r.from(datagramOn(1, 2, 10)); got != locA {
 		t.Errorf("without rules: %v", got)
 	}
@@ -363,9 +413,11 @@ func TestRuleOfACgroup(t *testing.T) {
 // TCP keeps to one path where something tracks connections, whatever the rule says.
 func TestRuleWhereConnectionsAreTracked(t *testing.T) {
 	r := newRig(t)
-	p := ruledSession(r, flowRules(flowrule.Rule{Policy: flowrule.Equal}), there)
+	set := flowrule.Set{{Policy: flowrule.Equal}}
+	p := ruledSession(r, flowRules(set...), there)
 	p.Seq++
 	p.PerFlow = true
+	obey(&p, set)
 	r.upsert(p)
 	for port := uint16(1); port < 20; port++ {
 		if ways := r.connection(port, 443); len(ways) != 1 {

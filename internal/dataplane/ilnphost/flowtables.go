@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/cilium/ebpf"
 
@@ -10,104 +11,180 @@ import (
 	"roam/multipath"
 )
 
-// pathSets is which paths connections take, by bucket, as bits of the paths of an entry.
-type pathSets [multipath.Buckets]uint16
-
-// flowTables is what was written of the tables of connections. A table that cannot be written is
-// none: the connections of its session keep to one short path each.
-type flowTables struct {
-	m       *ebpf.Map
-	written map[bpfSlotUser]pathSets
+// tableSets is what the daemon writes of a table of flows, by the paths of an entry.
+type tableSets struct {
+	alone   uint64
+	several uint16
+	ways    [multipath.Buckets]uint8
+	costs   [ilnp.MaxPaths]uint16
+	counts  bool // bytes are counted in it
 }
 
-// isPlaced reports whether the TCP connections of a session go by a table.
+// flowTables is what was written of the tables of flows: those of each session by their numbers. A
+// table that cannot be written is none: the flows take any path.
+type flowTables struct {
+	m       *ebpf.Map
+	written map[bpfSlotUser]map[uint32]tableSets
+}
+
+// isPlaced reports whether the TCP connections of a session take the paths of their buckets.
 func isPlaced(entry ilnp.Entry) bool { return len(entry.Long) > 0 && !entry.PerFlow }
 
 func userOf(row bpfSessionEntry) bpfSlotUser { return bpfSlotUser{Slot: row.Slot, Birth: row.Birth} }
 
+func tableKey(user bpfSlotUser, number uint32) bpfTableKey {
+	return bpfTableKey{Slot: user.Slot, Birth: user.Birth, Table: number}
+}
+
 // adopt takes over the tables of an earlier process, but for those of sessions that are no more.
 func (t *flowTables) adopt(m *ebpf.Map, known map[ilnp.SessionKey]bpfSessionEntry) error {
-	t.m, t.written = m, make(map[bpfSlotUser]pathSets)
-	live := make(map[bpfSlotUser]bool)
+	t.m, t.written = m, make(map[bpfSlotUser]map[uint32]tableSets)
+	placed := make(map[bpfSlotUser]bool)
 	for _, row := range known {
-		live[userOf(row)] = row.Flags&bpfEntryFlagsENTRY_PLACED != 0
+		placed[userOf(row)] = row.Flags&bpfEntryFlagsENTRY_PLACED != 0
 	}
-	var user bpfSlotUser
+	var key bpfTableKey
 	var row bpfFlowTable
-	var gone []bpfSlotUser
+	var gone []bpfTableKey
 	each := m.Iterate()
-	for each.Next(&user, &row) {
-		if t.written[user] = row.Paths; !live[user] {
-			gone = append(gone, user)
+	for each.Next(&key, &row) {
+		user := bpfSlotUser{Slot: key.Slot, Birth: key.Birth}
+		counts, live := placed[user]
+		if !live {
+			gone = append(gone, key)
+			continue
 		}
+		t.note(user, key.Table, tableSets{row.Alone, row.Several, row.Ways, row.Costs, counts && key.Table == 0})
 	}
-	for _, user := range gone {
-		t.forget(user)
+	for _, key := range gone {
+		_ = m.Delete(&key) // one that stays has no reader, and the next start removes it
 	}
 	if err := each.Err(); err != nil {
-		return fmt.Errorf("read tables of connections: %w", err)
+		return fmt.Errorf("read tables of flows: %w", err)
 	}
 	return nil
 }
 
-// set writes the table of a session whose entry is about to be published. What was counted stays.
-func (t *flowTables) set(u *uplinkTable, entry ilnp.Entry, row *bpfSessionEntry) error {
-	if !isPlaced(entry) {
-		return nil
+func (t *flowTables) note(user bpfSlotUser, number uint32, sets tableSets) {
+	if t.written[user] == nil {
+		t.written[user] = make(map[uint32]tableSets)
 	}
-	sets, user := u.pathSets(entry, row), userOf(*row)
-	if was, there := t.written[user]; there && was == sets {
-		return nil
-	}
-	var table bpfFlowTable
-	if err := t.m.Lookup(&user, &table); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("read table of connections: %w", err)
-	}
-	table.Paths = sets
-	clear(table.Turns.Bytes[:])
-	if err := t.m.Put(&user, &table); err != nil {
-		return fmt.Errorf("write table of connections: %w", err)
-	}
-	t.written[user] = sets
-	return nil
+	t.written[user][number] = sets
 }
 
-// pathSets returns the table of an entry, whose row has its paths already.
-func (t *uplinkTable) pathSets(entry ilnp.Entry, row *bpfSessionEntry) (sets pathSets) {
-	short := (uint16(1)<<row.N_paths - 1) &^ row.LongPaths
-	for b := range sets {
-		sets[b] = short
-		path, placed := entry.Placed[uint8(b)]
-		for i := range row.N_paths {
-			if placed && t.isPath(row, row.Paths[i], path) {
-				sets[b] = 1 << i
+// wanted returns the tables of a session whose row has all its paths.
+func (t *flowTables) wanted(u *uplinkTable, entry ilnp.Entry, row *bpfSessionEntry) map[uint32]tableSets {
+	wanted := make(map[uint32]tableSets)
+	if sets, ok := u.tableSets(entry.Table, row); ok {
+		sets.counts = isPlaced(entry)
+		wanted[0] = sets
+	}
+	for i, table := range entry.RuleTables {
+		if sets, ok := u.tableSets(table, row); ok {
+			wanted[1+entry.Rules.Set&1*maxRules+uint32(i)] = sets
+		}
+	}
+	return wanted
+}
+
+// set writes the tables of a session whose entry is about to be published. What was counted stays.
+func (t *flowTables) set(wanted map[uint32]tableSets, row *bpfSessionEntry) error {
+	user := userOf(*row)
+	var errs []error
+	for number, sets := range wanted {
+		was, there := t.written[user][number]
+		if there && was == sets {
+			continue
+		}
+		key := tableKey(user, number)
+		var table bpfFlowTable
+		if there && was.counts {
+			if err := t.m.Lookup(&key, &table); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+				errs = append(errs, fmt.Errorf("read table of flows: %w", err))
+				continue
+			}
+		}
+		table.Alone, table.Several, table.Ways, table.Costs = sets.alone, sets.several, sets.ways, sets.costs
+		clear(table.Turns.Bytes[:])
+		if err := t.m.Put(&key, &table); err != nil {
+			errs = append(errs, fmt.Errorf("write table of flows: %w", err))
+			continue
+		}
+		t.note(user, number, sets)
+	}
+	return errors.Join(errs...)
+}
+
+// tableSets returns a table by the paths of an entry, whose row has its paths already; false: none of them is
+// in the table.
+func (t *uplinkTable) tableSets(table *ilnp.Table, row *bpfSessionEntry) (s tableSets, ok bool) {
+	if table == nil {
+		return s, false
+	}
+	var at [multipath.TableMost]uint16 // of each path of the table, its bit
+	all := uint16(0)
+	for k, path := range table.Paths {
+		for i := range row.N_paths + row.N_reserve + row.N_ruled {
+			if at[k] == 0 && t.isPath(row, row.Paths[i], path) {
+				at[k], s.costs[i] = 1<<i, table.Costs[k]
+				all |= at[k]
 			}
 		}
 	}
-	return sets
+	if all == 0 {
+		return s, false
+	}
+	for b, of := range table.Sets {
+		set := uint16(0)
+		for k := range table.Paths {
+			set |= of >> k & 1 * at[k]
+		}
+		if set == 0 {
+			set = all
+		}
+		only := bits.TrailingZeros16(set)
+		if set == 1<<only {
+			s.alone |= 1 << b
+		} else {
+			s.several |= set // all buckets with several paths have the same ones
+		}
+		home := only // first segments take a path also where none is sure
+		if k := int(table.Homes[b]); k < len(table.Paths) && at[k] != 0 {
+			home = bits.TrailingZeros16(at[k])
+		}
+		s.ways[b] = uint8(only<<4 | home)
+	}
+	return s, true
 }
 
-// follow removes the table that a session had, unless it has one under the same name now.
-func (t *flowTables) follow(old, now bpfSessionEntry) {
-	placed := now.Flags&bpfEntryFlagsENTRY_PLACED != 0
-	if _, there := t.written[userOf(old)]; there && (!placed || userOf(old) != userOf(now)) {
-		t.forget(userOf(old))
+// follow removes the tables that a session had, but those that it has now.
+func (t *flowTables) follow(old, now bpfSessionEntry, wanted map[uint32]tableSets) {
+	user := userOf(old)
+	for number := range t.written[user] {
+		if _, stays := wanted[number]; stays && user == userOf(now) {
+			continue
+		}
+		delete(t.written[user], number)
+		key := tableKey(user, number)
+		_ = t.m.Delete(&key) // as in adopt
+	}
+	if len(t.written[user]) == 0 {
+		delete(t.written, user)
 	}
 }
 
-func (t *flowTables) forget(user bpfSlotUser) {
-	delete(t.written, user)
-	_ = t.m.Delete(&user) // one that stays has no reader, and the next start removes it
-}
+// Flows returns what the TCP connections of a session have sent; nil: that is not counted.
+func (p *Plane) Flows(k ilnp.SessionKey) *multipath.Flows { return p.tables.sent(p.known[k]) }
 
-// sent returns what the connections of a session have sent; nil: it has no table of them.
+// sent returns what the connections of a session have sent; nil: that is not counted.
 func (t *flowTables) sent(row bpfSessionEntry) *multipath.Flows {
 	user := userOf(row)
-	if _, there := t.written[user]; !there || row.Flags&bpfEntryFlagsENTRY_PLACED == 0 {
+	if !t.written[user][0].counts || row.Flags&bpfEntryFlagsENTRY_PLACED == 0 {
 		return nil
 	}
+	key := tableKey(user, 0)
 	var table bpfFlowTable
-	if t.m.Lookup(&user, &table) != nil {
+	if t.m.Lookup(&key, &table) != nil {
 		return nil
 	}
 	f := multipath.Flows(table.Bytes)

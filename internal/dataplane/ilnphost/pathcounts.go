@@ -21,7 +21,7 @@ func PathCounts(p *Plane, key ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts,
 		return ilnp.PathCounts{}, false
 	}
 	return ilnp.PathCounts{
-		Epoch: c.Epoch, Sent: multipath.Traffic{Packets: c.TxPackets, Bytes: c.TxBytes},
+		Epoch: c.Epoch, Told: uint8(min(c.Told, 0xff)), Sent: multipath.Traffic{Packets: c.TxPackets, Bytes: c.TxBytes},
 		Received: multipath.Traffic{Packets: c.RxPackets, Bytes: c.RxBytes},
 	}, true
 }

@@ -119,7 +119,8 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	if row.Seq != old.Seq || row.Birth != old.Birth {
 		row.Seq = p.lines.distinct(row)
 	}
-	kept = errors.Join(kept, p.tables.set(&p.uplinks, entry, &row), p.macs.set(entry, row))
+	tables := p.tables.wanted(&p.uplinks, entry, &row)
+	kept = errors.Join(kept, p.tables.set(tables, &row), p.macs.set(entry, row))
 	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && settled {
 		err = p.publish(row)
@@ -135,7 +136,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	p.known[entry.Key] = row
 	err = errors.Join(kept, p.setCollisions(entry, row))
 	p.keepAccepted(entry.Key, old, row, more)
-	p.tables.follow(old, row)
+	p.tables.follow(old, row, tables)
 	p.macs.follow(old, row)
 	return err
 }
@@ -198,7 +199,7 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	p.slots.leave(row.Slot)
 	p.collisions.forget(p.objs.NidCollisions, k)
 	p.keepAccepted(k, row, bpfSessionEntry{}, nil)
-	p.tables.follow(row, bpfSessionEntry{})
+	p.tables.follow(row, bpfSessionEntry{}, nil)
 	p.macs.follow(row, bpfSessionEntry{})
 	// The pending peer that the session came from would answer under its old name.
 	if !byAlias(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
@@ -275,9 +276,6 @@ func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 	r.NidDelta = [2]uint8{uint8(delta >> 8), uint8(delta)}
 	for _, path := range entry.Paths {
 		added := p.uplinks.addPath(&r, path)
-		if added > 0 && slices.Contains(entry.Long, path) {
-			r.LongPaths |= 1 << r.N_paths
-		}
 		if added > 0 {
 			r.Costs |= uint64(entry.Costs[path]&15) << (4 * r.N_paths)
 		}

@@ -1,7 +1,6 @@
 package ilnphost
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,7 +49,7 @@ func (h *Host) flows(p ilnp.PeerState, k flowrule.Known) (out []control.Flow) {
 	set := h.cfg.Rules
 	for _, i := range set.Candidates(set.For(p.NID, p.Names), k) {
 		f := control.Flow{Rule: i + 1, Name: set[i].Name, Policy: set[i].Policy.String(), Condition: condition(set[i].Match)}
-		f.Paths, f.Reason = h.pathsOf(p, set[i])
+		f.Paths, f.Reason = h.pathsOf(p, i, set[i])
 		if out = append(out, f); set[i].Says(k) == flowrule.Yes {
 			return out
 		}
@@ -68,37 +67,25 @@ func condition(m flowrule.Match) string {
 	return strings.Join(parts, ", ")
 }
 
-// pathsOf returns the paths by which a rule sends, and why by these.
-func (h *Host) pathsOf(p ilnp.PeerState, r flowrule.Rule) ([]control.Path, string) {
+// pathsOf returns the paths by which a rule, of that number, sends, and why by these.
+func (h *Host) pathsOf(p ilnp.PeerState, rule int, r flowrule.Rule) ([]control.Path, string) {
 	if r.Policy == flowrule.Adaptive {
 		return shownPaths(h.linkNames(), p.Paths), "the rule leaves these flows to the session"
 	}
-	carriers := slices.Concat(p.Paths, p.Ruled)
-	if r.Policy == flowrule.LowDelay && len(p.ByDelay) > 0 {
-		carriers = slices.Clone(p.ByDelay)
-	}
-	links := make([]flowrule.Link, len(carriers))
-	for i, c := range carriers {
-		links[i] = h.engine.RuleLink(c.Local)
-	}
-	costs := r.Costs(links)
-	cost := make(map[ilnp.Path]uint32)
-	for i, c := range carriers {
-		cost[c] = costs[i]
-	}
-	carriers = slices.DeleteFunc(carriers, func(c ilnp.Path) bool { return cost[c] == 0 })
-	if len(carriers) == 0 {
+	table := p.RuleTables[rule]
+	if table == nil {
 		return shownPaths(h.linkNames(), p.Paths), "none of its links works, so these flows leave as without a rule"
 	}
+	carriers := table.Paths
 	switch r.Policy {
 	case flowrule.Failover:
-		slices.SortStableFunc(carriers, func(a, b ilnp.Path) int { return cmp.Compare(cost[a], cost[b]) })
-		return shownPaths(h.linkNames(), carriers[:1]), "the first of its links that works"
+		return shownPaths(h.linkNames(), carriers), "the first of its links that works"
 	case flowrule.LowDelay:
 		if rtt := p.RTTs[carriers[0]]; rtt > 0 {
-			return shownPaths(h.linkNames(), carriers[:1]), fmt.Sprintf("the shortest round trip, %v", rtt.Round(100*time.Microsecond))
+			why := fmt.Sprintf("the shortest round trip, %v", rtt.Round(100*time.Microsecond))
+			return shownPaths(h.linkNames(), carriers), why
 		}
-		return shownPaths(h.linkNames(), carriers[:1]), "the shortest round trip"
+		return shownPaths(h.linkNames(), carriers), "the shortest round trip"
 	case flowrule.Flow:
 		return shownPaths(h.linkNames(), carriers), "each flow keeps to one of them"
 	case flowrule.Weighted:

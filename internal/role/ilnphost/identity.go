@@ -97,7 +97,7 @@ func nidsOf(h *Host) []roam.NID {
 }
 
 // watchFormer gives up what is not needed any more of the identifier that the host had before a
-// rotation: its session address with its last session, the rest when its key vouches no more either.
+// rotation: its session address with its last session, the rest when its key no longer vouches either.
 func watchFormer(h *Host, now time.Time) {
 	if h.former == 0 {
 		return
@@ -107,7 +107,7 @@ func watchFormer(h *Host, now time.Time) {
 	if sessions || vouches {
 		return
 	}
-	h.log.Info("the former node identifier is given up: its sessions are over, its key vouches no more",
+	h.log.Info("the former node identifier is given up: its sessions are over, its key no longer vouches",
 		"nid", h.former)
 	h.engine.Core().ForgetFormer(now)
 	h.former, h.settings.NIDs = 0, []roam.NID{h.nid}
@@ -120,6 +120,7 @@ func (h *Host) coreConfig(probeID uint16) ilnp.Config {
 	return ilnp.Config{
 		NIDs: nidsOf(h), Former: h.former, Mode: coreMode[h.cfg.Host.Mode],
 		Liveness: liveness(&h.cfg), Trains: true, Silence: silenceOf(h.cfg),
+		Flows: func(k ilnp.SessionKey) *multipath.Flows { return h.plane.Flows(k) },
 		PathCounts: func(k ilnp.SessionKey, p ilnp.Path) (ilnp.PathCounts, bool) {
 			return dataplane.PathCounts(h.plane, k, p)
 		},

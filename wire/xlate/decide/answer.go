@@ -2,17 +2,16 @@ package decide
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"roam"
 	"roam/wire/ip6"
 )
 
-// Rule sends the datagrams and segments to a port of peers from the first of some locators of this
-// host that a session has a path from. Of the user's rules the model has no more than that.
+// Rule matches the datagrams and segments to a port of peers. Of what the user's rules match the model has no
+// more than that.
 type Rule struct {
-	Port uint16
-	From []roam.L64
+	Port    uint16
+	OnePath bool // each of its flows takes one path: the peer answers it there
 }
 
 // flow is a flow of a session by its NIDs and ports.
@@ -60,21 +59,32 @@ func (t *step) noteFlow(p *Session) {
 
 // ruledPath returns the path of a packet that a rule of this host or of the peer chooses, or -1.
 func (t outward) ruledPath(p *Session) int {
-	f, ok := t.flow(p.LocalNID, p.RemoteNID, true)
-	if !ok {
-		return -1
-	}
-	rule := slices.IndexFunc(t.s.Rules, func(r Rule) bool { return r.Port == f.farPort })
-	if !p.is(Ruled) || rule < 0 {
+	f, whole := t.flow(p.LocalNID, p.RemoteNID, true)
+	rule := t.matching(p)
+	if rule < 0 {
+		if !whole {
+			return -1
+		}
 		return t.s.answerPath(p, f)
 	}
-	for _, from := range t.s.Rules[rule].From {
-		for i := range p.Paths {
-			used := i < p.NPaths || i >= p.NPaths+p.NReserve && i < p.NPaths+p.NReserve+p.NRuled
-			if u := t.s.uplink(p, i); used && u.Usable && u.L64 == from && p.Unvalidated>>p.path(i).Remote&1 == 0 {
-				t.out.Label = f.label()
-				return i
-			}
+	keep := t.c.proto == ip6.TCP && p.is(PerFlow)
+	from, to, _ := t.k.ports(t.c.at)
+	i := t.s.tablePath(p, p.RuleTables[rule], portsOf(from, to), t.k.frame(), keep)
+	if i >= 0 && whole && t.s.Rules[rule].OnePath {
+		t.out.Label = f.label()
+	}
+	return i
+}
+
+// matching returns the first rule of a session that matches the packet, or -1.
+func (t outward) matching(p *Session) int {
+	_, to, ok := t.k.ports(t.c.at)
+	if !ok || t.c.fragment == laterFragment || t.c.proto != ip6.TCP && t.c.proto != ip6.UDP {
+		return -1
+	}
+	for i, r := range t.s.Rules {
+		if p.Rules>>i&1 != 0 && r.Port == to {
+			return i
 		}
 	}
 	return -1

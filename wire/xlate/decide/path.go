@@ -23,13 +23,10 @@ func (p *Session) cost(i int) uint32 {
 // uplink returns the uplink of a path.
 func (s *State) uplink(p *Session, i int) *Uplink { return &s.Uplinks[p.path(i).Uplink] }
 
-// choose returns the path that has carried the fewest bytes, or -1. It omits paths to
-// locators in skip and those in skipPaths, and uses reserve paths only if a locator is skipped.
-func (s *State) choose(p *Session, turns *[MaxPaths]uint32, skip uint8, skipPaths uint16) int {
-	end, best, least := p.NPaths, -1, uint32(0)
-	if skip != 0 {
-		end += p.NReserve
-	}
+// choose returns the path of the first end ones that has carried the fewest bytes, or -1. It omits paths to
+// locators in skip and those in skipPaths.
+func (s *State) choose(p *Session, turns *[MaxPaths]uint32, skip uint8, skipPaths uint16, end int) int {
+	best, least := -1, uint32(0)
 	for i := range min(end, MaxPaths) {
 		if !s.uplink(p, i).Usable || skip>>p.path(i).Remote&1 != 0 || skipPaths>>i&1 != 0 {
 			continue
@@ -54,7 +51,7 @@ func (s *State) defaultPath(p *Session, l *Live) int {
 	case p.NPaths == 0:
 		return -1
 	case hasChoice(p, l):
-		return s.choose(p, &l.PathBytes, 0, 0)
+		return s.choose(p, &l.PathBytes, 0, 0, p.NPaths)
 	case s.uplink(p, 0).Usable:
 		return 0
 	}
@@ -68,7 +65,7 @@ func (t outward) tryPath(p *Session, l *Live, i int, hinted bool) (int, bool) {
 	if hinted {
 		target = l.Hint
 	}
-	validated := t.s.choose(p, &l.PathBytes, p.Unvalidated, 0)
+	validated := t.s.choose(p, &l.PathBytes, p.Unvalidated, 0, p.NPaths+p.NReserve)
 	given := !hinted && p.Given>>p.path(i).Remote&1 != 0
 	if t.permits(p, l, target, validated < 0, given) {
 		return i, hinted
@@ -89,49 +86,51 @@ func weight(a, b roam.L64, ports uint32) uint32 {
 // portsOf returns the same number at both ends of a flow.
 func portsOf(a, b uint16) uint32 { return uint32(a)*uint32(b) + uint32(a^b) }
 
-// Buckets is into how many the TCP connections of a session are divided.
+// Buckets is into how many the flows of a session are divided.
 const Buckets = 64
 
-// FlowTable is where the connections of a session go, by their bucket.
+// FlowTable is where flows go, by their bucket.
 type FlowTable struct {
-	Paths [Buckets]uint16 // bits of the paths that they may take
-	Bytes [Buckets]uint32 // sent
-	Turns [MaxPaths]uint32
+	Alone   uint64         // bit b: packets of bucket b take one path; the others take turns
+	Several uint16         // bits of the paths among which they do
+	Ways    [Buckets]uint8 // index of the path to which first segments keep, and from bit 4 on of that one path
+	Costs   [MaxPaths]uint16
+	Bytes   [Buckets]uint32 // sent
+	Turns   [MaxPaths]uint32
 }
 
-// placedPath returns the path of a segment by the table of its session, or -1.
-func (s *State) placedPath(p *Session, a, b uint16, n uint32) int {
-	f := p.Table
-	if f == nil {
-		return s.pathOfPorts(p, a, b)
+// set returns the bits of the paths that a bucket may take.
+func (f *FlowTable) set(bucket uint32) uint16 {
+	if f.Alone>>bucket&1 != 0 {
+		return 1 << (f.Ways[bucket] >> 4)
 	}
-	bucket := weight(roam.L64(p.LocalNID), roam.L64(p.RemoteNID), portsOf(a, b)) % Buckets
-	f.Bytes[bucket] += n
-	paths := f.Paths[bucket]
-	i := s.choose(p, &f.Turns, 0, ^paths)
-	if i >= 0 && paths&(paths-1) != 0 {
-		if f.Turns[i] += n * p.cost(i) / 2; paths&1 == 0 {
-			f.Turns[0] = f.Turns[i]
-		}
+	return f.Several
+}
+
+// tablePath returns the path of a packet by a table, or -1; keep: its flow keeps to its home, as long as that
+// can be used.
+func (s *State) tablePath(p *Session, f *FlowTable, ports, n uint32, keep bool) int {
+	if f == nil {
+		return -1
+	}
+	bucket := weight(roam.L64(p.LocalNID), roam.L64(p.RemoteNID), ports) % Buckets
+	if f == p.Table {
+		f.Bytes[bucket] += n
+	}
+	paths, i := f.set(bucket), -1
+	if keep {
+		i = s.choose(p, &f.Turns, 0, ^(1 << (f.Ways[bucket] & 15)), MaxPaths)
+	}
+	if i < 0 {
+		i = s.choose(p, &f.Turns, 0, ^paths, MaxPaths)
+	}
+	if i < 0 || keep || paths&(paths-1) == 0 {
+		return i
+	}
+	if f.Turns[i] += n * uint32(f.Costs[i]); paths&1 == 0 {
+		f.Turns[0] = f.Turns[i]
 	}
 	return i
-}
-
-// pathOfPorts returns the path of a connection, or -1: the one with the greatest weight
-// among usable paths to validated locators that are not long.
-func (s *State) pathOfPorts(p *Session, a, b uint16) int {
-	ports := portsOf(a, b)
-	path, most := -1, uint32(0)
-	for i := range p.NPaths {
-		u, remote := s.uplink(p, i), p.path(i).Remote
-		if !u.Usable || (p.Unvalidated>>remote|uint8(p.Long>>i&1))&1 != 0 {
-			continue
-		}
-		if w := (weight(u.L64, p.Remote[remote], ports)|1)<<5 | uint32(i); w > most {
-			path, most = i, w
-		}
-	}
-	return path
 }
 
 const (
@@ -159,13 +158,14 @@ func (t outward) flowPath(p *Session, l *Live) int {
 	}
 	from, to, _ := t.k.ports(t.c.at)
 	flags, _ := t.c.flags(t.k)
-	if p.is(PerFlow) || flags&flagSYN != 0 {
-		return t.s.pathOfPorts(p, from, to)
+	keep := p.is(PerFlow) || flags&flagSYN != 0
+	if !keep {
+		t.watchTCP(p, l)
 	}
-	if t.watchTCP(p, l); p.is(Placed) {
-		return t.s.placedPath(p, from, to, t.k.frame())
+	if !keep && !p.is(Placed) {
+		return -1
 	}
-	return -1
+	return t.s.tablePath(p, p.Table, portsOf(from, to), t.k.frame(), keep)
 }
 
 // isSpread reports whether a packet counts in the bytes of its path.

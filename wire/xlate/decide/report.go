@@ -14,6 +14,7 @@ type PathKey struct{ Near, Far roam.ILV }
 // PathCounts are the data that went along a path, in both directions.
 type PathCounts struct {
 	Epoch          uint32 // ticks: when counting began
+	Told           uint32 // what it costs by the other end's measure
 	Received, Sent ilnp.Counts
 }
 
@@ -74,10 +75,10 @@ func (t *step) reportAsked() (ilnp.Report, bool) {
 		return ilnp.Report{}, false
 	}
 	b, ok := t.k.load(t.c.at+8+reportMarkAt, 8)
-	if !ok || binary.BigEndian.Uint32(b) != reportMark || b[4] != 0 || b[6] != 0 || b[7] != 0 {
+	if !ok || binary.BigEndian.Uint32(b) != reportMark || b[4] != 0 || b[7] != 0 {
 		return ilnp.Report{}, false
 	}
-	r := ilnp.Report{Counted: b[5]&2 != 0, PerFlow: b[5]&4 != 0, Other: b[5]&8 != 0, Answers: b[5]&16 != 0}
+	r := ilnp.Report{Counted: b[5]&2 != 0, PerFlow: b[5]&4 != 0, Other: b[5]&8 != 0, Answers: b[5]&16 != 0, Cost: b[6]}
 	if b, ok = t.k.load(t.c.at+8+reportCountsAt, 16); r.Other && ok {
 		r.Near, r.Far = roam.L64(binary.BigEndian.Uint64(b)), roam.L64(binary.BigEndian.Uint64(b[8:]))
 	}
@@ -102,6 +103,10 @@ func (t *step) report(p *Session) *ilnp.Report {
 		k.Near.L64, k.Far.L64 = r.Near, r.Far
 	}
 	c := t.s.PathCounts[k]
+	if p.is(Counted) && !r.Other {
+		c = t.pathCounts(k)
+		c.Told = uint32(r.Cost)
+	}
 	if r.Counted = c != nil && p.is(Counted); r.Counted {
 		r.Epoch, r.Received, r.Sent = c.Epoch, c.Received, c.Sent
 	}

@@ -14,6 +14,15 @@ import (
 // Rewrite returns the packet after its outcome. It fails for a dropped packet, and for one
 // that package xlate refuses although the programs pass it, since they parse less.
 func (h *Host) Rewrite(k *Packet, o *Outcome) ([]byte, error) {
+	b, err := h.rewritten(k, o)
+	if err == nil && o.Label != 0 {
+		word := binary.BigEndian.Uint32(b)&^labelMask | o.Label
+		binary.BigEndian.PutUint32(b, word)
+	}
+	return b, err
+}
+
+func (h *Host) rewritten(k *Packet, o *Outcome) ([]byte, error) {
 	switch {
 	case o.Verdict == Shot || o.Verdict == Consumed:
 		return nil, fmt.Errorf("bytes of a packet that goes nowhere: %w", xlate.ErrUnsupported)

@@ -107,11 +107,12 @@ type Session struct {
 	NRuled                  int
 	Unvalidated, Given      uint8 // bits of Remote
 	Sources                 int   // number of further sources in the map of that name
-	Long                    uint16
 	Costs                   uint64
 	Grace                   uint32
 	LocalNonce, RemoteNonce ilnp.Nonce
-	Table                   *FlowTable // nil: none
+	Table                   *FlowTable // of TCP without a rule; nil: none
+	Rules                   uint32     // bit i: rule i of State.Rules is for the session,
+	RuleTables              map[int]*FlowTable
 	UpdateKey               *UpdateKey // nil: the session is not keyed
 	Live                    *Live
 }

@@ -161,7 +161,7 @@ func New(cfg Config) *Engine {
 		base: b, uplinks: &e.uplinks, known: make(map[roam.LinkID]bool), prepared: make(chan roam.LinkID, 1),
 	}
 	e.policy = policy{base: b, uplinks: &e.uplinks}
-	e.rules = newRules(b, &e.uplinks)
+	e.rules = rules{base: b}
 	e.direct = direct{base: b, uplinks: &e.uplinks, policy: &e.policy, attached: make(map[roam.LinkID]bool)}
 	return e
 }

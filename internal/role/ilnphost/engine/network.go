@@ -98,7 +98,6 @@ func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
 	} else {
 		delete(e.disabled, name)
 	}
-	e.rules.rewrite() // a rule has no costs for a link that is out of use
 	if id, ok := e.LinkByName(name); ok {
 		e.readHeard()
 		e.core.SetLinkDisabled(now, id, disabled)

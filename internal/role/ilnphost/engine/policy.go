@@ -215,8 +215,11 @@ func (p *policy) permitted(now time.Time, entry ilnp.Entry) ilnp.Entry {
 	entry.Paths = slices.DeleteFunc(slices.Clone(entry.Paths), gone)
 	entry.Reserve = slices.DeleteFunc(slices.Clone(entry.Reserve), gone)
 	entry.Long = slices.DeleteFunc(slices.Clone(entry.Long), gone)
-	entry.Placed = maps.Clone(entry.Placed)
-	maps.DeleteFunc(entry.Placed, func(_ uint8, path ilnp.Path) bool { return gone(path) })
+	entry.Table = entry.Table.Without(gone)
+	entry.RuleTables = maps.Clone(entry.RuleTables)
+	for i, t := range entry.RuleTables {
+		entry.RuleTables[i] = t.Without(gone)
+	}
 	entry.Costs = maps.Clone(entry.Costs)
 	maps.DeleteFunc(entry.Costs, func(path ilnp.Path, _ uint8) bool { return gone(path) })
 	return entry

@@ -28,7 +28,6 @@ type uplinks struct {
 	looked, known time.Time
 	// serverAddrs are the addresses of the uplinks, as last written.
 	serverAddrs []netip.Addr
-	onRows      func() // the table was written
 }
 
 func newUplinks(b *base) uplinks {
@@ -121,9 +120,6 @@ func (u *uplinks) write() {
 	}
 	u.report("write table of uplinks", u.cfg.Plane.SetUplinks(entries))
 	u.completeEntries(entries)
-	if u.onRows != nil {
-		u.onRows()
-	}
 	u.writeServerAddrs()
 }
 

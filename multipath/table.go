@@ -1,0 +1,156 @@
+package multipath
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Buckets is into how many the flows to one correspondent are divided, by their ports.
+const Buckets = 64
+
+// TableMost is how many paths a table may have.
+const TableMost = 16
+
+// NoHome stands in Table.Homes for a bucket without one.
+const NoHome = 0xff
+
+// Table says which paths flows take, by their bucket. The flows of each rule have a table of their
+// own, and all others have one.
+type Table[P comparable] struct {
+	Paths []P             // that a bucket may take, at most TableMost
+	Costs []uint16        // of a byte on each of Paths, at least 1: where packets take turns, shares are inverse to it
+	Sets  [Buckets]uint16 // bit i: packets may take Paths[i]; several take turns, the same in all buckets
+	Homes [Buckets]uint8  // index of the path to which first segments keep, and connections with one path
+}
+
+// Equal reports whether two tables say the same; nil equals nil only.
+func (t *Table[P]) Equal(o *Table[P]) bool {
+	if t == nil || o == nil {
+		return t == o
+	}
+	return slices.Equal(t.Paths, o.Paths) && slices.Equal(t.Costs, o.Costs) && t.Sets == o.Sets && t.Homes == o.Homes
+}
+
+// Home returns the path to which a connection of a bucket keeps; false: there is none.
+func (t *Table[P]) Home(bucket int) (p P, ok bool) {
+	if i := int(t.Homes[bucket]); i < len(t.Paths) {
+		return t.Paths[i], true
+	}
+	return p, false
+}
+
+// Only returns the path of a bucket that has no other one; false: it has several, or none.
+func (t *Table[P]) Only(bucket int) (p P, ok bool) {
+	for i, p := range t.Paths {
+		if t.Sets[bucket] == 1<<i {
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// Without returns the table without paths that are gone.
+func (t *Table[P]) Without(gone func(P) bool) *Table[P] {
+	if t == nil || !slices.ContainsFunc(t.Paths, gone) {
+		return t
+	}
+	out := *t
+	keep := uint16(0)
+	for i, p := range t.Paths {
+		if !gone(p) {
+			keep |= 1 << i
+		}
+	}
+	for b := range out.Sets {
+		if out.Sets[b] &= keep; out.Homes[b] != NoHome && keep>>out.Homes[b]&1 == 0 {
+			out.Homes[b] = NoHome
+		}
+	}
+	return &out
+}
+
+// newTable returns a table in which all buckets take all paths by turns, and have no home.
+func newTable[P comparable](paths []P, costs []uint16) *Table[P] {
+	t := &Table[P]{Paths: paths, Costs: costs}
+	for b := range Buckets {
+		t.Sets[b], t.Homes[b] = 1<<len(paths)-1, NoHome
+	}
+	return t
+}
+
+// PathKey is the name of a path between two locators, the same at both ends.
+func PathKey(near, far uint64) uint64 { return mix(near) + mix(far) }
+
+// mix spreads a number over all 64 bits.
+func mix(x uint64) uint64 {
+	const factor = 0xd6e8feb86659fd93
+	x = (x ^ x>>32) * factor
+	x = (x ^ x>>32) * factor
+	return x ^ x>>32
+}
+
+// homes deals the buckets to paths with these keys: each gets as many as its weight permits, to
+// within one, and a bucket changes its path for little more than what a change of weights calls for. It is
+// the same for the same pairs of key and weight in any order, so that both ends of a path agree. The result
+// has indexes of keys; NoHome if there are none.
+func homes(keys []uint64, weights []float64) (out [Buckets]uint8) {
+	type wish struct {
+		score  float64
+		bucket int
+		i      int
+	}
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(keys[i], keys[j]) })
+	quota := deal(Buckets, order, weights)
+	wishes := make([]wish, 0, Buckets*len(keys))
+	for b := range Buckets {
+		out[b] = NoHome
+		for _, i := range order {
+			u := (float64(mix(keys[i]+uint64(b)*0x9e3779b97f4a7c15)>>11) + 0.5) / (1 << 53)
+			wishes = append(wishes, wish{-math.Log(u) / weights[i], b, i})
+		}
+	}
+	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(a.score, b.score) })
+	for _, w := range wishes {
+		if out[w.bucket] == NoHome && quota[w.i] > 0 {
+			out[w.bucket] = uint8(w.i)
+			quota[w.i]--
+		}
+	}
+	return out
+}
+
+// deal divides n among those of order in proportion to their weights (Sainte-Lague).
+func deal(n int, order []int, weights []float64) []int {
+	quota := make([]int, len(weights))
+	for range n {
+		best := -1
+		for _, i := range order {
+			if best < 0 || weights[i]*float64(2*quota[best]+1) > weights[best]*float64(2*quota[i]+1) {
+				best = i
+			}
+		}
+		if best >= 0 {
+			quota[best]++
+		}
+	}
+	return quota
+}
+
+// dealing remembers the last result of homes: most choices change nothing of it.
+type dealing struct {
+	keys    []uint64
+	weights []float64
+	dealt   [Buckets]uint8
+}
+
+func (d *dealing) homes(keys []uint64, weights []float64) [Buckets]uint8 {
+	if d.keys == nil || !slices.Equal(keys, d.keys) || !slices.Equal(weights, d.weights) {
+		*d = dealing{keys, weights, homes(keys, weights)}
+	}
+	return d.dealt
+}
