@@ -372,15 +372,9 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= c.timingOf(p).Step
 		if idle && o.Heard().Before(h.since) {
 			c.probeAgain(now, s, o)
+			c.askWay(now, s, p)
 		}
 	}
-}
-
-// isConfirmed reports whether the last complaint was acknowledged over another path, and was of
-// this doubt or shortly before.
-func (h *checkedPath) isConfirmed(now time.Time) bool {
-	return !h.confirmed.IsZero() && !h.confirmed.Before(h.complained) && !h.confirmed.Before(h.contested) &&
-		now.Sub(h.complained) < max(now.Sub(h.since), 3*complainEvery)
 }
 
 // judge ends a doubt: all probes stayed without an answer.
