@@ -54,6 +54,7 @@ type checkedPath struct {
 	mute       bool      // the doubt began with a complaint of the correspondent: it gets none back
 	complained time.Time // zero: never
 	confirmed  time.Time // when a complaint of ours was last acknowledged over another path
+	aside      aside
 	contested  time.Time // when a complaint of the correspondent last put it in doubt
 	said       time.Time // when a Locator Update was last repeated along it
 	avoided    time.Time // since when; zero: not
@@ -291,6 +292,7 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 		}
 		if now.Sub(h.confirmed) < checkAll { // nothing comes back there anyway
 			spell = max(4*spell, 3*complainEvery)
+			c.askAlive(now, s, h)
 		}
 		if h.since.IsZero() && now.Sub(h.last) >= spell*9/10 {
 			c.question(now, s, h)

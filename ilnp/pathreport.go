@@ -149,6 +149,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 	}
 	s.reports.unfilled = 0
 	if (pr.about != Path{}) {
+		c.takeAlive(now, s, pr, r)
 		c.takeLoss(now, s, pr, r)
 		return
 	}
