@@ -107,15 +107,22 @@ func (c *liveness) updateAlong(now time.Time, s *session, p Path) {
 
 // repeatAlong repeats the newest set of locators along a path.
 func (c *liveness) repeatAlong(now time.Time, s *session, p Path) {
+	c.sendAlong(now, s, p, s.update.listing)
+}
+
+// sendAlong sends a set of locators along a path beside the exchange of the newest set, and returns
+// what it sent.
+func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed) []ilnpwire.LocatorEntry {
 	s.check.of(p).said = now
 	was := s.update // what it says of lifetimes may be lost
-	s.update.told = slices.Clone(was.told)
+	s.update.told, s.update.listing = slices.Clone(was.told), list
 	lu := c.composeUpdate(now, s)
 	overNIDs := s.update.isOverNIDs(s.profile)
 	s.update = was
 	if b, ok := c.buildUpdate(p, s, lu, overNIDs && !s.encaps(p)); ok {
 		c.transmitControl(now, s, p, b, s.encaps(p))
 	}
+	return lu.Locators
 }
 
 // confirmPaths takes an acknowledgement that came over a path: complaints along others have
@@ -133,6 +140,13 @@ func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
 			c.useAgain(now, s, h)
 		}
 	}
+}
+
+// isConfirmed reports whether the last complaint was acknowledged over another path, and was of
+// this doubt or shortly before.
+func (h *checkedPath) isConfirmed(now time.Time) bool {
+	return !h.confirmed.IsZero() && !h.confirmed.Before(h.complained) && !h.confirmed.Before(h.contested) &&
+		now.Sub(h.complained) < max(now.Sub(h.since), 3*complainEvery)
 }
 
 // hasSaidElsewhere reports whether an update left by another path shortly before the complaint along

@@ -312,6 +312,7 @@ func (c *liveness) suspectRound(now time.Time, s *session) {
 	}
 	c.probePaths(now, s, paths)
 	c.askLifeByUpdate(now, s)
+	c.askOtherWay(now, s)
 	d := min(max(s.rtt*3/2, suspectMin), suspectMax) << min(s.watch.round, suspectTries)
 	if s.watch.state == silent {
 		d = deadFirst

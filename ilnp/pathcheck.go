@@ -32,6 +32,7 @@ const (
 	checkOthers   = 4                       // paths that are asked whether they could take over
 	checkLately   = 5 * time.Second         // an answer of another path shows that it works
 	checkGood     = 3                       // answers in a row after which an avoided path may be taken back
+	unevenBy      = 3                       // round trips of the path that answers, for one that does not
 	checkSureOf   = 6                       // probes without an answer, at least, before a path is left
 	checkQuiet    = time.Second             // after a Locator Update an acknowledgement may be that of this one
 	complainEvery = 200 * time.Millisecond  // on one path, at least
@@ -54,6 +55,7 @@ type checkedPath struct {
 	mute       bool      // the doubt began with a complaint of the correspondent: it gets none back
 	complained time.Time // zero: never
 	confirmed  time.Time // when a complaint of ours was last acknowledged over another path
+	aside      aside
 	contested  time.Time // when a complaint of the correspondent last put it in doubt
 	said       time.Time // when a Locator Update was last repeated along it
 	avoided    time.Time // since when; zero: not
@@ -291,6 +293,7 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 		}
 		if now.Sub(h.confirmed) < checkAll { // nothing comes back there anyway
 			spell = max(4*spell, 3*complainEvery)
+			c.askAlive(now, s, h)
 		}
 		if h.since.IsZero() && now.Sub(h.last) >= spell*9/10 {
 			c.question(now, s, h)
@@ -351,20 +354,6 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 	return c.judge(now, s, h, wait)
 }
 
-// doubtOf returns how long a path in doubt is waited for at least, before it is avoided: other paths
-// that carry its data meanwhile give time. Paths that only rules take, or answers to them, carry
-// nothing of what the only other path has; their answers keep the data plane from reporting
-// its silence, so that the probes alone decide.
-func (s *session) doubtOf(h *checkedPath, t multipath.Timing) time.Duration {
-	switch {
-	case len(s.carriers()) == 1 || h.mute:
-		return 0
-	case len(s.entry.Paths) == 1 && s.entry.Paths[0] == h.Path:
-		return min(t.Doubt, 2*t.Silence)
-	}
-	return t.Doubt
-}
-
 // askOthers probes what could take the place of a path in doubt.
 func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 	for _, p := range append(slices.Clone(s.entry.Paths), c.others(now, s)...) {
@@ -372,27 +361,34 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= c.timingOf(p).Step
 		if idle && o.Heard().Before(h.since) {
 			c.probeAgain(now, s, o)
+			c.askWay(now, s, p)
 		}
 	}
 }
 
-// isConfirmed reports whether the last complaint was acknowledged over another path, and was of
-// this doubt or shortly before.
-func (h *checkedPath) isConfirmed(now time.Time) bool {
-	return !h.confirmed.IsZero() && !h.confirmed.Before(h.complained) && !h.confirmed.Before(h.contested) &&
-		now.Sub(h.complained) < max(now.Sub(h.since), 3*complainEvery)
+// answersBeside returns when to avoid a path in doubt, as another one has answered since; zero: none has. An answer
+// that was late itself gives this path several times as long: both may have become uneven at once.
+func (k *pathCheck) answersBeside(h *checkedPath) (fit time.Time) {
+	for _, o := range k.paths {
+		if o != h && o.avoided.IsZero() && !o.Heard().Before(h.since) {
+			fit = sooner(fit, h.since.Add(unevenBy*o.Late()))
+		}
+	}
+	return fit
 }
 
 // judge ends a doubt: all probes stayed without an answer.
 func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Duration) time.Time {
-	isElsewhere := func(o *checkedPath) bool { return o != h && o.avoided.IsZero() && !o.Heard().Before(h.since) }
+	fit := s.check.answersBeside(h)
 	switch {
 	case h.isConfirmed(now):
 		h.since = time.Time{} // our direction works: the acknowledgement says so
 		return time.Time{}
 	case c.awaitsConfirmation(now, s, h):
 		return now.Add(checkAgain)
-	case slices.ContainsFunc(s.check.paths, isElsewhere):
+	case now.Before(fit):
+		return fit
+	case !fit.IsZero():
 		c.avoid(now, s, h)
 		return now.Add(checkAgain)
 	case now.Sub(h.since) >= checkAll:

@@ -81,8 +81,8 @@ func (c *pathChoice) checkedFrom(now time.Time, s *session) []roam.LinkLocator {
 // answeredElsewhere takes a session's answer from a validated locator to a probe that went to another
 // one, as of a peer whose stack answers by the path that its data take: nonces of another length
 // than ours keep its programs from doing so. Only who receives at a locator knows the token, so the
-// locator is validated (RFC 9000 §8.2.2 has the same rule), and a path that was left carries data there again.
-// Of the way back along that path it says nothing.
+// locator is validated (RFC 9000 §8.2.2 has the same rule), and our direction of the path lives, which
+// is what data there need. Of the way back along that path it says nothing.
 func (c *Core) answeredElsewhere(now time.Time, t token, key SessionKey, p ilnpwire.Packet) bool {
 	pr, ok := c.probes.to(t, key)
 	if !ok {
@@ -95,10 +95,12 @@ func (c *Core) answeredElsewhere(now time.Time, t token, key SessionKey, p ilnpw
 	if from := s.remotes.find(p.Src.L64); from == nil || !from.validated {
 		return false
 	}
+	delete(c.probes, t)
+	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	c.validated(now, s, pr.path.Remote)
-	if s.bad[pr.path] && !c.cameElsewhere(pr, p) {
-		s.forgive(now, pr.path)
-		c.remotesChanged(now, s)
+	if !c.cameElsewhere(pr, p) {
+		c.pathLives(now, s, pr)
 	}
+	c.heard(now, s)
 	return true
 }

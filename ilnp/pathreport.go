@@ -153,6 +153,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 	s.reports.unfilled = 0
 	c.takeCost(now, s, pr)
 	if (pr.about != Path{}) {
+		c.takeAlive(now, s, pr, r)
 		c.takeLoss(now, s, pr, r)
 		return
 	}

@@ -219,3 +219,23 @@ func TestContestedPeerIsProbedOnce(t *testing.T) {
 		t.Errorf("%d probes for one packet; the packet without nonce is dropped: %t", n, dismissed)
 	}
 }
+
+// TestPendingPeerIsProbedFromTwoLocators: nothing gets out from the locator that the peer's first packet came to.
+// The second probe leaves from the one where another packet came.
+func TestPendingPeerIsProbedFromTwoLocators(t *testing.T) {
+	b := pendingAt(t)
+	b.prefix(2, netB, roam.Infinite)
+	also := pending(netP, peerNonce)
+	also.Local = roam.LinkLocator{Link: 2, L64: netB}
+	b.see(also)
+	b.forget()
+	b.pass(pendingFirst + 10*time.Millisecond)
+	for _, p := range b.probesSent() {
+		if p.Src.L64 == netB {
+			b.reply(p, peerNonce)
+		}
+	}
+	if _, ok := b.established(); !ok {
+		t.Error("no probe has left from the second locator")
+	}
+}

@@ -132,3 +132,24 @@ func (ps *pendingPeers) question(now time.Time, k *pendingPeer, own Nonce) quest
 }
 
 func (k *pendingPeer) nids() SessionKey { return SessionKey{k.key.Local, k.key.Remote.NID} }
+
+// cameTo notes the locator of ours at which a further packet of the peer came in: the
+// network of the one so far may be gone, and the peer may know more than one.
+func (k *pendingPeer) cameTo(at roam.LinkLocator, usable bool) {
+	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
+	switch {
+	case !usable:
+		k.at = at
+	case at != k.at:
+		k.other = at
+	}
+}
+
+// probeFrom returns the locator of ours that the next probe leaves from: by turns the one of the peer's first
+// packet and another one that it has sent to, as nothing may get out from one of the two.
+func (ps *pendingPeers) probeFrom(now time.Time, k *pendingPeer) roam.LinkLocator {
+	if k.tries%2 == 1 && ps.isUsable(now, k.other) {
+		return k.other
+	}
+	return k.at
+}

@@ -98,19 +98,13 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	if lu.Operation == ilnpwire.Advertisement || s.update.matches(lu) { // another acknowledgement is in the form of who knows what
 		c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
 	}
-	c.noteForm(now, s, Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}, p.Encapsulated)
-	c.heard(now, s)
 	by := Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}
+	c.noteForm(now, s, by, p.Encapsulated)
 	if lu.Operation == ilnpwire.Acknowledgement {
-		if s.update.matches(lu) {
-			c.confirmPaths(now, s, by)
-			c.cameBack(now, s, by)
-		}
-		if !c.placeAcked(now, s, p, lu, len(packet)) && !c.answersOlder(now, s, p) {
-			c.handleAck(now, s, lu, p.Encapsulated)
-		}
+		c.acknowledged(now, s, p, lu, by, len(packet))
 		return
 	}
+	c.heard(now, s)
 	if r := s.remotes.find(p.Src.L64); !s.earlyCounted && (r == nil || !r.validated) {
 		c.accounts.receivedInAll(now, s.key, p.Src, len(packet), 1) // more the data plane counts
 	}
@@ -133,10 +127,29 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	}
 }
 
+// acknowledged takes an authentic acknowledgement that came by a path.
+func (c *Core) acknowledged(
+	now time.Time, s *session, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate, by Path, bytes int,
+) {
+	isQuestion := c.wayAnswered(now, s, by, lu)
+	c.heard(now, s)
+	if isQuestion {
+		return
+	}
+	if s.update.matches(lu) {
+		c.confirmPaths(now, s, by)
+		c.cameBack(now, s, by)
+	}
+	if !c.placeAcked(now, s, p, lu, bytes) && !c.answersOlder(now, s, p) {
+		c.handleAck(now, s, lu, p.Encapsulated)
+	}
+}
+
 // doubtPath asks the paths in use at once, as the correspondent has sent an
-// update to a locator that we list but do not send from: ours may have died.
+// update to a locator that we do not send from: ours may have died, and one that we do not
+// list the correspondent has looked up.
 func (c *liveness) doubtPath(now time.Time, s *session, at roam.L64) {
-	if s.update.lists(at) && !slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == at }) {
+	if c.isElsewhere(now, s, at) {
 		s.monitored = time.Time{}
 		c.monitor(now, s)
 	}

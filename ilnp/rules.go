@@ -195,3 +195,17 @@ func (c *steering) followRules(now time.Time, s *session) {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
+
+// doubtOf returns how long a path in doubt is waited for at least, before it is avoided: other paths
+// that carry its data meanwhile give time. Paths that only rules take, or answers to them, carry
+// nothing of what the only other path has; their answers keep the data plane from reporting
+// its silence, so that the probes alone decide.
+func (s *session) doubtOf(h *checkedPath, t multipath.Timing) time.Duration {
+	switch {
+	case len(s.carriers()) == 1 || h.mute:
+		return 0
+	case len(s.entry.Paths) == 1 && s.entry.Paths[0] == h.Path:
+		return min(t.Doubt, 2*t.Silence)
+	}
+	return t.Doubt
+}

@@ -68,6 +68,7 @@ type session struct {
 	watch          watch
 	check          pathCheck
 	askedBack      map[Path]time.Time // when an update left along a dead path to learn whether the other direction lives
+	askedWays      map[Path]askedWay  // updates that ask along paths that are not in use
 	reports        pathReports
 	left           []leftPath // whose losses are not known yet
 	sent           tokens     // probes under way

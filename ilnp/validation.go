@@ -34,13 +34,13 @@ type pendingPeer struct {
 	schedule
 	control    // as its answers showed it
 	key        Pending
-	alias      SessionKey // that the data plane uses for it
-	listed     bool       // a record or a session has its NID at this locator
-	held       bool       // packets of it are held
-	bare       bool       // of these, some without its nonce, which came from there in UDP
-	at         roam.LinkLocator
-	own        Nonce // that the data plane answers this node with
-	nonce      Nonce // that the node uses: of its first packet, then of the answer that validated it
+	alias      SessionKey       // that the data plane uses for it
+	listed     bool             // a record or a session has its NID at this locator
+	held       bool             // packets of it are held
+	bare       bool             // of these, some without its nonce, which came from there in UDP
+	at, other  roam.LinkLocator // of ours: where its first packet came in, and another one came; zero: none did
+	own        Nonce            // that the data plane answers this node with
+	nonce      Nonce            // that the node uses: of its first packet, then of the answer that validated it
 	found      FoundRule
 	runsRoam   bool // some of its packets were probes
 	knowsMore  bool // its packets came to several of our locators
@@ -205,15 +205,6 @@ func (ps *pendingPeers) isUsable(now time.Time, at roam.LinkLocator) bool {
 	return slices.ContainsFunc(ps.host.usable(now), func(l *local) bool { return l.LinkLocator == at })
 }
 
-// cameTo notes the locator of ours at which a further packet of the peer came in: the
-// network of the one so far may be gone, and the peer may know more than one.
-func (k *pendingPeer) cameTo(at roam.LinkLocator, usable bool) {
-	k.knowsMore = k.knowsMore || at.L64 != k.at.L64
-	if !usable {
-		k.at = at
-	}
-}
-
 // learn keeps the checksum rule of the peer's packets; probes have none. The first
 // one counts: a copy under the other rule may follow it.
 func (k *pendingPeer) learn(f FoundRule) {
@@ -246,6 +237,9 @@ func (ps *pendingPeers) probe(now time.Time, k *pendingPeer) {
 	a.probed, k.lastProbe = now, now
 	forms := k.forms(ps.cfg.UDPPort != 0)
 	own, at := ps.ownTowards(k)
+	if at == k.at {
+		at = ps.probeFrom(now, k)
+	}
 	if k.wantsUpdate(now) && ps.sendUpdate(now, k) && forms[0] == FormOption {
 		forms = forms[1:] // the update replaces that one
 	}
@@ -359,6 +353,9 @@ func (ps *pendingPeers) giveUp(now time.Time, k *pendingPeer) {
 // receives at that locator, and its nonce is the one that the node uses now.
 func (ps *pendingPeers) answered(now time.Time, probed *pendingPeer, pr probe, p ilnpwire.Packet) {
 	k := ps.answerer(probed, p.Nonce)
+	if pr.path.Local == k.other {
+		k.at, k.other = k.other, k.at
+	}
 	k.encap = pr.form == FormUDP && p.Type == ilnpwire.TypeEchoReply
 	k.noteControl(pr, p)
 	ps.validateByReply(now, k, p, now.Sub(pr.sent))

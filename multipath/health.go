@@ -69,6 +69,7 @@ const (
 // value knows nothing.
 type Health struct {
 	mean, vary time.Duration
+	late       time.Duration
 	misses     float64
 	sure       float64 // misses when an answer last came: those since may show that the path has died
 	heard      time.Time
@@ -79,7 +80,11 @@ type Health struct {
 // Answer takes an answer to a probe, however late. It comes from a working path.
 func (h *Health) Answer(now, sent time.Time) {
 	h.heard, h.sure = now, h.misses
-	switch rtt := max(now.Sub(sent), 0); {
+	rtt := max(now.Sub(sent), 0)
+	if h.late = 0; h.mean > 0 && rtt > h.mean+deviations*max(h.vary, Normal.Timing().Vary) {
+		h.late = rtt
+	}
+	switch {
 	case h.mean == 0:
 		h.mean, h.vary = max(rtt, 1), rtt/2
 	default:
@@ -99,6 +104,9 @@ func (h *Health) Met(in bool) {
 
 // Mean returns the mean round-trip time; 0: it is not known.
 func (h *Health) Mean() time.Duration { return h.mean }
+
+// Late returns the last round-trip time if it took longer than those before let expect; else 0.
+func (h *Health) Late() time.Duration { return h.late }
 
 // Heard returns when an answer last came; zero: none has.
 func (h *Health) Heard() time.Time { return h.heard }

@@ -13,12 +13,16 @@ import (
 // TestNoFalseAlarm runs traffic for ten minutes over paths that are full, lose packets, delay
 // them unevenly or hold them in queues of two seconds. No path may be avoided or left. At the
 // level fast, a path that becomes so from one moment to the next may be avoided once: the
-// minutes count from five seconds later.
+// minutes count from five seconds later. Few and large datagrams fill the paths as many small ones would, and leave
+// more silence between them.
 func TestNoFalseAlarm(t *testing.T) {
-	const each = 1048 // bytes of a datagram
+	const (
+		rate, size = 200, 5000 // datagrams a second each way, and their bytes
+		each       = size + 48 // on the wire
+	)
 	params := map[string]func(perPath int) sim.Params{
 		"full": func(n int) sim.Params {
-			return sim.Params{Delay: 5 * time.Millisecond, Rate: n * each, Queue: 100 * each}
+			return sim.Params{Delay: 5 * time.Millisecond, Rate: n * each, Queue: 20 * each}
 		},
 		"loss":   func(int) sim.Params { return sim.Params{Delay: 5 * time.Millisecond, Loss: 0.05} },
 		"jitter": func(int) sim.Params { return sim.Params{Delay: 5 * time.Millisecond, Jitter: 300 * time.Millisecond} },
@@ -38,14 +42,14 @@ func TestNoFalseAlarm(t *testing.T) {
 						p.mobile.setRule(1, ruledPort, netA)
 					}
 					p.Run(time.Second)
-					n := 1000
+					n := rate
 					if mode == ilnp.Duality {
 						n /= 2
 					}
 					for link := range roam.LinkID(2) {
 						p.mobile.at(link+1).wire.Set(sim.Both, of(n))
 					}
-					up, down := p.mobile.Stream(p.server, time.Millisecond, 1000), p.server.Stream(p.mobile, time.Millisecond, 1000)
+					up, down := p.mobile.Stream(p.server, time.Second/rate, size), p.server.Stream(p.mobile, time.Second/rate, size)
 					if level == multipath.Fast {
 						p.Run(5 * time.Second)
 					}
@@ -58,11 +62,32 @@ func TestNoFalseAlarm(t *testing.T) {
 						}
 					}
 					p.Run(10 * time.Minute)
-					if moves > 0 || up.Sent < 500_000 || down.Came.IsZero() {
+					if moves > 0 || up.Sent < rate*500 || down.Came.IsZero() {
 						t.Errorf("%d false moves in ten minutes with %d datagrams", moves, up.Sent)
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestNoFalseAlarmWhenPathsBecomeUneven: both paths begin to vary by 300 ms at once. The answer of one of them is late
+// then, too, and no reason to leave the other one.
+func TestNoFalseAlarmWhenPathsBecomeUneven(t *testing.T) {
+	for seed := range uint64(12) {
+		p := newForked(t, ilnp.Soft, multipath.Normal, seed, near)
+		p.up.Stop()
+		p.down.Stop()
+		p.mobile.setRule(1, ruledPort, netA)
+		p.Run(time.Second)
+		for link := range roam.LinkID(2) {
+			p.mobile.at(link+1).wire.Set(sim.Both, sim.Params{Delay: 5 * time.Millisecond, Jitter: 300 * time.Millisecond})
+		}
+		p.mobile.Stream(p.server, 5*time.Millisecond, 5000)
+		p.server.Stream(p.mobile, 5*time.Millisecond, 5000)
+		p.Run(5 * time.Second)
+		if n := p.mobile.Count(ilnp.PathAvoided) + p.server.Count(ilnp.PathAvoided); n > 0 {
+			t.Errorf("seed %d: a path was avoided %d times", seed, n)
 		}
 	}
 }

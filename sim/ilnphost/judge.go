@@ -63,9 +63,14 @@ func (t *talk) works() time.Time {
 	return t.flow.Came
 }
 
-// lostBy reports whether h considers o dead, or does not know it.
+// lostBy reports whether h considers o dead, or does not know it. What the sender's application sends goes by
+// the session with the NID; another one, which its other end has begun at a locator that no record has, does not
+// serve it.
 func (t *talk) lostBy(h, o *soaker) bool {
 	e := h.towards(o)
+	if h == t.from {
+		e = h.plane.named(ilnp.SessionKey{Local: h.nid, Remote: o.nid})
+	}
 	return e != nil && (e.Dead || e.State != ilnp.Established) || e == nil && h == t.from
 }
 

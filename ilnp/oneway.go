@@ -1,0 +1,65 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	ilnpwire "roam/wire/ilnp"
+)
+
+// Where only our direction of a path lives, none of its probes is answered. An acknowledged complaint
+// has shown that it lives, and the next one would show its death too late: data leave by other paths as well,
+// so the host is not silent. The correspondent's counts of that path, asked for along another one, show it
+// as soon as any death.
+
+// aside is what the counts of a path have shown that another path brought.
+type aside struct {
+	epoch, ownEpoch uint32
+	left, got       uint64    // packets sent and received by the last report in which something had arrived
+	since           time.Time // of the first report after that by which more had been sent; zero: there was none
+	still           int       // reports since then
+}
+
+// Bounds of asides.
+const (
+	asideStill = 2 // reports in a row that contain nothing new ...
+	asideLeast = 3 // ... of so many packets
+)
+
+// askAlive asks for the counts of a path of which only our direction lives, along another one in use.
+func (c *liveness) askAlive(now time.Time, s *session, h *checkedPath) {
+	if !s.asksReport() || !s.entry.Counted {
+		return
+	}
+	i := slices.IndexFunc(s.entry.Paths, func(p Path) bool {
+		o := s.check.find(p)
+		return p != h.Path && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately
+	})
+	if i >= 0 {
+		c.askAside(now, s, probe{path: s.entry.Paths[i], about: h.Path})
+	}
+}
+
+// takeAlive takes the counts of a path of which only our direction lived, and avoids it if nothing has
+// arrived for longer than its round trip.
+func (c *liveness) takeAlive(now time.Time, s *session, pr probe, r ilnpwire.Report) {
+	h := s.check.find(pr.about)
+	if h == nil || h.confirmed.IsZero() || !h.avoided.IsZero() || !r.Other || !r.Counted || !pr.counted {
+		return
+	}
+	a, left, got := &h.aside, pr.left.Sent.Packets, r.Received.Packets
+	switch {
+	case a.epoch != r.Epoch || a.ownEpoch != pr.left.Epoch || got != a.got:
+		*a = aside{epoch: r.Epoch, ownEpoch: pr.left.Epoch, left: left, got: got}
+		return
+	case left <= a.left:
+		return
+	case a.since.IsZero():
+		a.since = now
+	}
+	a.still++
+	if a.still >= asideStill && left-a.left >= asideLeast && now.Sub(a.since) >= h.Wait(c.timingOf(h.Path), s.rtt) {
+		h.confirmed, h.aside = time.Time{}, aside{}
+		c.avoid(now, s, h)
+	}
+}

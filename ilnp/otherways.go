@@ -1,0 +1,107 @@
+package ilnp
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// A probe along a path is no question about that path if the peer answers where its data go: its
+// stack does so, and the programs of Roam leave a probe to the stack if the nonces of the two ends
+// differ in length. If that is where nothing arrives, every probe of every path stays without an
+// answer. A Locator Update is acknowledged to where it came from (RFC 6743 §2), so it asks in place
+// of the probe: the set that the peer has, along a path that is not in use.
+
+// askedWay is an update that asks whether a path works.
+type askedWay struct {
+	sent  time.Time
+	list  []ilnpwire.LocatorEntry
+	alone bool // nothing came on the paths in use: they are judged once it is answered
+}
+
+// answersElsewhere reports whether the answer to a probe may take another path than the probe.
+func (s *session) answersElsewhere() bool {
+	return !s.runsRoam() || s.localNonce.Len != s.remoteNonce.Len
+}
+
+// askOtherWay asks one path that is not in use, in each round another one, as nothing comes on those
+// that are.
+func (c *liveness) askOtherWay(now time.Time, s *session) {
+	if s.watch.round == 0 || s.leavesProbes() {
+		return // often one packet was lost; who answers no probe is asked by updates anyway
+	}
+	paths := cross(placesOf(c.host.usable(now)), s.remotes.all())
+	paths = slices.DeleteFunc(paths, func(p Path) bool { return slices.Contains(s.entry.Paths, p) })
+	if len(paths) > 0 {
+		c.askWay(now, s, paths[s.watch.round%len(paths)])
+	}
+}
+
+// askWay asks a path by an update, if probes may not tell. One from a locator that the set does not
+// have lists it too, preferred least: the peer goes on sending to those that it knows.
+func (c *liveness) askWay(now time.Time, s *session, p Path) {
+	r := s.remotes.find(p.Remote)
+	if !s.answersElsewhere() || s.update.state != acknowledged || len(s.update.listing) == 0 || r == nil || !r.validated ||
+		c.obstructed.has(s.remoteNID, p) || now.Sub(s.askedWays[p].sent) < complainEvery {
+		return
+	}
+	list := s.update.listing
+	if !s.update.lists(p.Local.L64) {
+		least := list[len(list)-1].preference
+		list = append(slices.Clone(list), c.host.asSeenOutside([]listed{{p.Local.L64, max(least, least+1)}})...)
+		s.strayed = true // the set is repeated later
+	}
+	maps.DeleteFunc(s.askedWays, func(_ Path, w askedWay) bool { return now.Sub(w.sent) >= checkAll })
+	if s.askedWays == nil {
+		s.askedWays = make(map[Path]askedWay)
+	}
+	alone := s.watch.state == suspect || s.watch.state == silent
+	s.askedWays[p] = askedWay{sent: now, list: c.sendAlong(now, s, p, list), alone: alone}
+}
+
+// wayAnswered takes an acknowledgement that came by a path. If it may be that of an update which left
+// along that path, both directions of it work. It reports whether it is that of a question and not
+// of the set.
+func (c *Core) wayAnswered(now time.Time, s *session, by Path, lu ilnpwire.LocatorUpdate) (asked bool) {
+	w, ok := s.askedWays[by]
+	isOf := func(w askedWay) bool {
+		return slices.EqualFunc(w.list, lu.Locators, func(a, b ilnpwire.LocatorEntry) bool {
+			return a.L64 == b.L64 && a.Preference == b.Preference && b.Lifetime > 0
+		})
+	}
+	if !ok || now.Sub(w.sent) >= checkAll || !isOf(w) {
+		return false
+	}
+	delete(s.askedWays, by)
+	if w.alone && (s.watch.state == quiet || s.watch.state == proving) {
+		s.watch = watch{state: suspect, since: now} // the data plane has reported the packet already
+	}
+	c.pathLives(now, s, probe{path: by, sent: w.sent})
+	return !s.update.matches(lu)
+}
+
+// pathLives takes that a path works, as the answer to a question about it has come.
+func (c *Core) pathLives(now time.Time, s *session, pr probe) {
+	c.checkReply(now, s, pr)
+	if s.bad[pr.path] {
+		s.forgive(now, pr.path)
+		c.remotesChanged(now, s)
+	}
+	inRound := !pr.lone || s.watch.state != settling
+	if s.watch.state == quiet || !inRound {
+		return
+	}
+	s.watch.answered = append(s.watch.answered, pr.path)
+	if s.watch.state == suspect || s.watch.state == silent {
+		c.settle(now, s)
+	}
+}
+
+// isElsewhere reports whether packets can come in at a locator of ours that data do not leave from.
+func (c *pathChoice) isElsewhere(now time.Time, s *session, at roam.L64) bool {
+	return slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.L64 == at }) &&
+		!slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.L64 == at })
+}

@@ -1,0 +1,110 @@
+package ilnphost
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/ilnp"
+	"roam/sim"
+)
+
+// newUnequal is a mobile host with two access links and a server whose nonces differ in length. So the
+// stack of each answers the probes of the other one, where its data go.
+func newUnequal(t *testing.T, mode ilnp.Mode, acquainted bool, lengths [2]uint8) *world {
+	t.Helper()
+	n := New(1)
+	n.Acquainted = acquainted
+	w := &world{
+		Network: n,
+		mobile:  n.AddNode("mobile", ilnp.Config{NIDs: []roam.NID{mobileNID}, Mode: mode, NonceLength: lengths[0]}),
+		server:  n.AddNode("server", ilnp.Config{NIDs: []roam.NID{serverNID}, Mode: ilnp.Soft, NonceLength: lengths[1]}),
+	}
+	showTrace(t, n)
+	w.mobile.Up(1, netA, near, roam.Infinite)
+	w.server.Up(1, netS, near, roam.Infinite)
+	w.mobile.Know(w.server, netS)
+	w.server.Know(w.mobile, netA)
+	return w
+}
+
+// eachUnequal runs f for both orders of lengths, whether the ends learn that the other one runs Roam or not.
+func eachUnequal(t *testing.T, mode ilnp.Mode, f func(t *testing.T, w *world)) {
+	for _, acquainted := range []bool{true, false} {
+		for _, lengths := range [][2]uint8{{4, 12}, {12, 4}} {
+			t.Run(fmt.Sprintf("%v %v acquainted %t", mode, lengths, acquainted), func(t *testing.T) {
+				f(t, newUnequal(t, mode, acquainted, lengths))
+			})
+		}
+	}
+}
+
+// TestDeadLinkBesideUnequalNonces: the link in use dies in one direction or both. The answers to probes along
+// the other link go where nothing arrives, so a Locator Update has to ask there.
+func TestDeadLinkBesideUnequalNonces(t *testing.T) {
+	for _, mode := range []ilnp.Mode{ilnp.Hard, ilnp.Soft, ilnp.Duality} {
+		for name, way := range map[string]sim.Direction{"both": sim.Both, "in": sim.Backward} {
+			eachUnequal(t, mode, func(t *testing.T, w *world) {
+				f := w.startEvery(t, 50*time.Millisecond, true)
+				w.mobile.Up(2, netB, near, roam.Infinite)
+				w.Run(10 * time.Second)
+				w.mobile.at(2).wire.Cut(way)
+				cut := w.Now()
+				if !w.RunUntil(6*time.Second, func() bool { return f.Back.After(cut.Add(time.Second)) }) {
+					t.Errorf("%s: no answer in 6 s after one of two links died", name)
+				}
+				w.Run(10 * time.Second)
+				if silent := w.Now().Sub(f.Back); silent > 2*time.Second {
+					t.Errorf("%s: then no answer for %v", name, silent)
+				}
+			})
+		}
+	}
+}
+
+// TestServerFindsAHostAtItsOtherLink: both links of a host in the hard mode are dead for a while, and then one that
+// it has not announced works again. The host sends answers alone, so only the updates of the server, which has
+// looked it up, can show it that nothing arrives where it is.
+func TestServerFindsAHostAtItsOtherLink(t *testing.T) {
+	eachUnequal(t, ilnp.Hard, func(t *testing.T, w *world) {
+		w.startEvery(t, 50*time.Millisecond, true).Stop()
+		w.mobile.Up(2, netB, near, roam.Infinite)
+		f := w.server.Flow(w.mobile, time.Second, true)
+		w.Run(10 * time.Second)
+		for link := range roam.LinkID(2) {
+			w.mobile.at(link + 1).wire.Cut(sim.Both)
+		}
+		w.Run(30 * time.Second)
+		w.server.Know(w.mobile, netA, netB)
+		w.Run(10 * time.Second)
+		w.mobile.at(1).wire.Mend(sim.Both)
+		mended := w.Now()
+		if !w.RunUntil(time.Minute, func() bool { return f.Back.After(mended) }) {
+			t.Error("no answer in a minute")
+		}
+		w.Run(20 * time.Second)
+		if silent := w.Now().Sub(f.Back); silent > 3*time.Second {
+			t.Errorf("then no answer for %v", silent)
+		}
+	})
+}
+
+// TestBothLinksStayBesideUnequalNonces: many probes are answered by the other path, which is no reason to avoid
+// one.
+func TestBothLinksStayBesideUnequalNonces(t *testing.T) {
+	eachUnequal(t, ilnp.Duality, func(t *testing.T, w *world) {
+		w.startEvery(t, time.Second, true)
+		w.mobile.Up(2, netB, near, roam.Infinite)
+		w.Run(5 * time.Second)
+		for range 60 {
+			w.Run(time.Second)
+			wantPaths(t, w.server, w.mobile, netA, netB)
+		}
+		for _, h := range []*Node{w.mobile, w.server} {
+			if n := h.Count(ilnp.PathAvoided); n > 0 {
+				t.Errorf("%s avoids a path %d times", h.name, n)
+			}
+		}
+	})
+}
