@@ -19,7 +19,7 @@ func (c *Core) doubtNonce(now time.Time, s *session, pr probe, p ilnpwire.Packet
 		return
 	}
 	if c.proves(s.remoteNID) {
-		c.renew(now, s)
+		handshakes{c}.renew(now, s)
 		return
 	}
 	c.pending.openByReply(now, s, pr, p)

@@ -100,7 +100,7 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 	}
 	c.initiate(now, s)
 	if s.hs != nil {
-		c.offer(now, s) // ahead of the packets
+		handshakes{c}.offer(now, s) // ahead of the packets
 	}
 	c.emit(Release{Key: key})
 	c.validate(now, s) // behind the packets: they wait
@@ -216,7 +216,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 		return
 	}
 	if c.proves(s.remoteNID) {
-		c.offerAgain(now, s)
+		handshakes{c}.offerAgain(now, s)
 		return
 	}
 	if other := c.byNonce(s.localNID, s.remoteNID, o.Nonce); other != nil && other != s {

@@ -98,7 +98,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		return
 	}
 	if s.state != Established && c.proves(s.remoteNID) {
-		c.offerAgain(now, s) // a reply proves nothing of that
+		handshakes{c}.offerAgain(now, s) // a reply proves nothing of that
 		return
 	}
 	c.learnControl(now, s, func(v *control) { v.noteControl(pr, p) })
@@ -145,7 +145,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	if back {
 		s.forgive(now, pr.path)
 	} else {
-		c.askBack(now, s, pr.path)
+		questions{&c.liveness}.askBack(now, s, pr.path)
 	}
 	c.validated(now, s, pr.path.Remote)
 	if wasBad {
@@ -312,7 +312,7 @@ func (c *liveness) suspectRound(now time.Time, s *session) {
 	}
 	c.probePaths(now, s, paths)
 	c.askLifeByUpdate(now, s)
-	c.askOtherWay(now, s)
+	questions{c}.askOtherWay(now, s)
 	d := min(max(s.rtt*3/2, suspectMin), suspectMax) << min(s.watch.round, suspectTries)
 	if s.watch.state == silent {
 		d = deadFirst

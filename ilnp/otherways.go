@@ -27,9 +27,12 @@ func (s *session) answersElsewhere() bool {
 	return !s.runsRoam() || s.localNonce.Len != s.remoteNonce.Len
 }
 
+// questions are what the core asks of paths by Locator Updates.
+type questions struct{ *liveness }
+
 // askOtherWay asks one path that is not in use, in each round another one, as nothing comes on those
 // that are.
-func (c *liveness) askOtherWay(now time.Time, s *session) {
+func (c questions) askOtherWay(now time.Time, s *session) {
 	if s.watch.round == 0 || s.leavesProbes() {
 		return // often one packet was lost; who answers no probe is asked by updates anyway
 	}
@@ -42,7 +45,7 @@ func (c *liveness) askOtherWay(now time.Time, s *session) {
 
 // askWay asks a path by an update, if probes may not tell. One from a locator that the set does not
 // have lists it too, preferred least: the peer goes on sending to those that it knows.
-func (c *liveness) askWay(now time.Time, s *session, p Path) {
+func (c questions) askWay(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
 	if !s.answersElsewhere() || s.update.state != acknowledged || len(s.update.listing) == 0 || r == nil || !r.validated ||
 		c.obstructed.has(s.remoteNID, p) || now.Sub(s.askedWays[p].sent) < complainEvery {

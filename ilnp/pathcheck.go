@@ -361,7 +361,7 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= c.timingOf(p).Step
 		if idle && o.Heard().Before(h.since) {
 			c.probeAgain(now, s, o)
-			c.askWay(now, s, p)
+			questions{c}.askWay(now, s, p)
 		}
 	}
 }

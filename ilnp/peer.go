@@ -95,7 +95,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	for _, s := range c.sorted() { // of an earlier process, or before the key was known
 		if s.remoteNID == p.NID && s.state == Initiated && c.prove(now, s) {
 			c.upsert(now, s, s.entry.Paths)
-			c.offer(now, s)
+			handshakes{c}.offer(now, s)
 		}
 	}
 }

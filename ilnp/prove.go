@@ -84,7 +84,7 @@ func (c *Core) prove(now time.Time, s *session) bool {
 
 // renew begins a handshake for a session whose peer has answered with another nonce: it may have
 // lost its state, or somebody forges. Until it has proven itself the session stays as it is.
-func (c *Core) renew(now time.Time, s *session) {
+func (c handshakes) renew(now time.Time, s *session) {
 	if c.prove(now, s) {
 		c.upsert(now, s, s.entry.Paths)
 		c.offer(now, s)
@@ -92,7 +92,7 @@ func (c *Core) renew(now time.Time, s *session) {
 }
 
 // offerAgain repeats the offer of a session, as its peer has shown some life.
-func (c *Core) offerAgain(now time.Time, s *session) {
+func (c handshakes) offerAgain(now time.Time, s *session) {
 	if s.hs != nil && now.Sub(s.hs.last) >= proofFirst {
 		c.offer(now, s)
 	}
@@ -121,7 +121,7 @@ func (c *node) listedInProof() (list [ilnpwire.ProofLocators]roam.L64) {
 // offer sends the offer of a session, and arms the timer for the next time: at first along the
 // path that its packets take, then along all by turns. The programs of the peer hand it over
 // only behind a packet with the same nonce, so a probe goes ahead.
-func (c *Core) offer(now time.Time, s *session) {
+func (c handshakes) offer(now time.Time, s *session) {
 	h := s.hs
 	c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
 	sources, destinations := c.ends(now, s)
@@ -133,12 +133,12 @@ func (c *Core) offer(now time.Time, s *session) {
 		return
 	}
 	if len(h.offers) == 0 {
-		handshakes{c}.newOffer(now, s)
+		c.newOffer(now, s)
 		h.since = now
 	}
 	h.tries++
 	h.last = now
-	if h.tries == 1 && (handshakes{c}).vouch(now, s, path) {
+	if h.tries == 1 && c.vouch(now, s, path) {
 		return // the peer has until the next time to learn whose offer that is
 	}
 	for _, encap := range c.proofForms(s, path, h.tries) {
@@ -147,7 +147,7 @@ func (c *Core) offer(now time.Time, s *session) {
 			form = FormUDP
 		}
 		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
-		handshakes{c}.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
+		c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
 	}
 }
 
@@ -178,7 +178,7 @@ func (c handshakes) sendProof(now time.Time, s *session, path Path, encap bool, 
 }
 
 // handleProof handles a message of a proof. The first check costs one HMAC.
-func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, bytes int) {
+func (c handshakes) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, bytes int) {
 	nids, k := SessionKey{p.Dst.NID, p.Src.NID}, c.known[p.Src.NID]
 	by := Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}
 	switch {
@@ -191,19 +191,19 @@ func (c *Core) handleProof(now time.Time, link roam.LinkID, p ilnpwire.Packet, b
 	}
 	c.accounts.received(now, p.Src, bytes, 1)
 	if c.cfg.isFormer(p.Dst.NID) {
-		handshakes{c}.handleFormerProof(now, by, p)
+		c.handleFormerProof(now, by, p)
 		return
 	}
 	key, refused := k.proofKey(p.Src.NID, p.Dst.NID), ""
 	switch p.Proof.Step {
 	case ilnpwire.ProofOffer:
-		refused = handshakes{c}.handleOffer(now, key, by, p)
+		refused = c.handleOffer(now, key, by, p)
 	case ilnpwire.ProofConfirm:
-		refused = handshakes{c}.handleConfirm(now, key, p)
+		refused = c.handleConfirm(now, key, p)
 	case ilnpwire.ProofNotice:
-		refused = handshakes{c}.handleNotice(now, key, p)
+		refused = c.handleNotice(now, key, p)
 	default:
-		refused = handshakes{c}.handleAnswer(now, key, by, p)
+		refused = c.handleAnswer(now, key, by, p)
 	}
 	if refused != "" {
 		c.refuse(now, nids, refused)
@@ -333,7 +333,7 @@ func (c handshakes) agreeAnew(now time.Time, s *session, o *offered) {
 }
 
 // awaitConfirm has an answer repeated until its peer has shown that it has the root.
-func (c *Core) awaitConfirm(now time.Time, s *session) {
+func (c handshakes) awaitConfirm(now time.Time, s *session) {
 	c.arm(&s.schedule, timerProve, now, proofFirst<<s.agreed.tries)
 }
 
@@ -470,7 +470,7 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 }
 
 // proveTimeout repeats an offer, or an answer, or gives up.
-func (c *Core) proveTimeout(now time.Time, s *session) {
+func (c handshakes) proveTimeout(now time.Time, s *session) {
 	switch a := s.agreed; {
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
 		s.hs = nil // what answered with another nonce was not the peer, or it is gone
@@ -484,7 +484,7 @@ func (c *Core) proveTimeout(now time.Time, s *session) {
 		c.endSession(now, s, reasonProofOpen)
 	default:
 		a.tries++
-		handshakes{c}.sendProof(now, s, a.path, a.encap, a.last)
+		c.sendProof(now, s, a.path, a.encap, a.last)
 		c.awaitConfirm(now, s)
 	}
 }

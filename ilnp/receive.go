@@ -61,7 +61,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	if p.Proof != nil {
-		c.handleProof(now, link, p, len(packet))
+		handshakes{c}.handleProof(now, link, p, len(packet))
 		return
 	}
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
@@ -138,7 +138,7 @@ func (c *Core) acknowledged(
 	}
 	if s.update.matches(lu) {
 		c.confirmPaths(now, s, by)
-		c.cameBack(now, s, by)
+		questions{&c.liveness}.cameBack(now, s, by)
 	}
 	if !c.placeAcked(now, s, p, lu, bytes) && !c.answersOlder(now, s, p) {
 		c.handleAck(now, s, lu, p.Encapsulated)

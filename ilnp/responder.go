@@ -120,7 +120,7 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, at)
 	if s.agreed != nil {
-		c.awaitConfirm(now, s)
+		handshakes{c}.awaitConfirm(now, s)
 	}
 	if !k.proof.sent.IsZero() && s.update.state == untold {
 		c.repeatUpdate(now, s) // the lifetime in the proof was shorter than that of the locator

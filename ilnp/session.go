@@ -150,7 +150,7 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 	case timerReturn:
 		c.returnTimeout(now, s)
 	case timerProve:
-		c.proveTimeout(now, s)
+		handshakes{c}.proveTimeout(now, s)
 	}
 }
 

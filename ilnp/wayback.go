@@ -24,7 +24,7 @@ func (c *node) cameElsewhere(pr probe, p ilnpwire.Packet) bool {
 }
 
 // askBack asks whether the other direction of a path lives that was left, and of which ours does.
-func (c *liveness) askBack(now time.Time, s *session, p Path) {
+func (c questions) askBack(now time.Time, s *session, p Path) {
 	if !s.bad[p] || s.update.state != acknowledged || !s.update.lists(p.Local.L64) {
 		return
 	}
@@ -39,7 +39,7 @@ func (c *liveness) askBack(now time.Time, s *session, p Path) {
 }
 
 // cameBack takes the acknowledgement of the present set that came along a path.
-func (c *liveness) cameBack(now time.Time, s *session, by Path) {
+func (c questions) cameBack(now time.Time, s *session, by Path) {
 	if !s.bad[by] || now.Sub(s.askedBack[by]) >= checkAll {
 		return
 	}
