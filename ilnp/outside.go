@@ -33,6 +33,25 @@ func (h *host) outside(own roam.L64) []roam.L64 {
 	return h.cfg.Outside[own]
 }
 
+// saveBorder and restoreBorder keep what a border has told over a restart: else every session would
+// list the internal locators until the border answers again.
+func (h *host) saveBorder() (list []savedSite) {
+	for _, own := range slices.Sorted(maps.Keys(h.border)) {
+		list = append(list, savedSite{own, slices.Clone(h.border[own])})
+	}
+	return list
+}
+
+func (h *host) restoreBorder(list []savedSite) {
+	h.border = make(map[roam.L64][]roam.L64)
+	for _, v := range list {
+		usable := slices.DeleteFunc(slices.Clone(v.Outside), func(l roam.L64) bool { return !h.cfg.acceptable(l) })
+		if len(usable) > 0 {
+			h.border[v.Own] = usable
+		}
+	}
+}
+
 // isSeenAs reports whether peers may know a locator of ours by another one.
 func (h *host) isSeenAs(own, outside roam.L64) bool {
 	return own == outside || slices.Contains(h.outside(own), outside)

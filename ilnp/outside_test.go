@@ -41,6 +41,16 @@ func TestSiteTold(t *testing.T) {
 			t.Error("the same again is told again")
 		}
 	}
+	b.HandleSite(b.now, map[roam.L64][]roam.L64{netA: {netD}})
+	b.drain()
+	b.acknowledgeLast()
+	next := newBench(t)
+	if err := next.Restore(b.now, b.Export()); err != nil {
+		t.Fatal(err)
+	}
+	if next.drain(); len(next.updates()) != 0 || !slices.Equal(next.SeenOutside(netA), []roam.L64{netD}) {
+		t.Errorf("after a restart %d updates are sent, and the locator is seen as %v", len(next.updates()), next.SeenOutside(netA))
+	}
 	if got := b.SeenOutside(netB); !slices.Equal(got, []roam.L64{netB}) {
 		t.Errorf("another locator is seen as %v", got)
 	}

@@ -371,7 +371,7 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 func (k *pathCheck) answersBeside(h *checkedPath) (fit time.Time) {
 	for _, o := range k.paths {
 		if o != h && o.avoided.IsZero() && !o.Heard().Before(h.since) {
-			fit = sooner(fit, h.since.Add(unevenBy*o.Late()))
+			fit = sooner(fit, h.since.Add(min(unevenBy*o.Late(), checkAll)))
 		}
 	}
 	return fit
@@ -387,7 +387,8 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 	case c.awaitsConfirmation(now, s, h):
 		return now.Add(checkAgain)
 	case now.Before(fit):
-		return fit
+		c.probeAgain(now, s, h) // it may have come back since
+		return sooner(fit, now.Add(max(wait, checkAgain)))
 	case !fit.IsZero():
 		c.avoid(now, s, h)
 		return now.Add(checkAgain)

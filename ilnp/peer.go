@@ -71,6 +71,10 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 			if replaced {
 				s.agreed, s.hs = nil, nil
 			}
+			if _, known := c.secretOf(s); replaced && !known { // its keys are of what was proven
+				c.endSession(now, s, "removed")
+				continue
+			}
 			c.rekeySession(now, s)
 		}
 	}

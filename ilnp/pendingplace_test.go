@@ -239,3 +239,32 @@ func TestPendingPeerIsProbedFromTwoLocators(t *testing.T) {
 		t.Error("no probe has left from the second locator")
 	}
 }
+
+// Anybody can send nonces in a peer's name to each locator of this host. That draws no probe with the
+// nonce of the session from a locator that the session does not send from: the peer would follow it.
+func TestForgedNoncesDrawNoProbeFromAnotherLocator(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
+	b.open(netP)
+	used := b.byUse()[0].entry.Paths[0].Local
+	other := roam.LinkLocator{Link: 1, L64: netA}
+	if used == other {
+		other = roam.LinkLocator{Link: 2, L64: netB}
+	}
+	b.forget()
+	forge := func(n byte, at roam.LinkLocator, then time.Duration) {
+		forged := pending(netP, Nonce{Len: 4, Bytes: [12]byte{n}})
+		forged.Local = at
+		b.see(forged)
+		b.pass(then)
+	}
+	forge(40, used, 0) // has this host probe, so that the next nonce is not probed for at once
+	forge(41, used, pendingAgain+time.Millisecond)
+	forge(41, other, pendingFirst)
+	for _, p := range b.probesSent() {
+		if p.Src.L64 == other.L64 {
+			t.Error("a probe has left from another locator")
+		}
+	}
+}

@@ -30,6 +30,7 @@ func (c *Core) Recall(now time.Time, state []byte) error {
 			return fmt.Errorf("session %v: %w", SessionKey{v.Local, v.Remote}, err)
 		}
 	}
+	c.host.restoreBorder(st.Border)
 	c.restoreKnown(st.Known)
 	for _, v := range sessions {
 		c.restoreSession(now, v.ended(now))

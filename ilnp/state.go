@@ -28,9 +28,16 @@ type savedState struct {
 	Disabled   []savedDisabled `json:"disabled,omitempty"`
 	Locals     []savedLocal    `json:"locals,omitempty"`
 	Known      []savedKnown    `json:"known,omitempty"`
+	Border     []savedSite     `json:"border,omitempty"`
 	Sessions   []savedSession  `json:"sessions,omitempty"`
 	Boot       time.Time       `json:"boot,omitzero"`    // Config.Boot
 	Offers     uint64          `json:"offers,omitempty"` // counters of our proofs are reserved up to this
+}
+
+// savedSite is what the border of a site makes of a locator of ours.
+type savedSite struct {
+	Own     roam.L64   `json:"own"`
+	Outside []roam.L64 `json:"outside"`
 }
 
 type savedDisabled struct {
@@ -169,6 +176,7 @@ func (c *Core) State() State {
 		st.Offers = c.prover.counter + reservedOffers
 	}
 	st.Disabled, st.Locals = c.host.save()
+	st.Border = c.host.saveBorder()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{
@@ -260,6 +268,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
 	}
 	c.host.restore(now, st.Locals)
+	c.host.restoreBorder(st.Border)
 	c.prover.counter = st.Offers
 	c.restoreKnown(st.Known)
 	for _, v := range st.Sessions {
@@ -371,7 +380,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 			s.agreed = &agreement{root: v.MACRoot, initiator: true, confirmed: true}
 		}
 		if k := c.known[v.RemoteNID]; k != nil && k.retired {
-			s.rekey(now, k.secret)
+			if secret, known := c.secretOf(s); known { // else SetOldKey gives it
+				s.rekey(now, secret)
+			}
 		}
 	}
 	c.restoreName(s, v)

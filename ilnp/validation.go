@@ -237,7 +237,7 @@ func (ps *pendingPeers) probe(now time.Time, k *pendingPeer) {
 	a.probed, k.lastProbe = now, now
 	forms := k.forms(ps.cfg.UDPPort != 0)
 	own, at := ps.ownTowards(k)
-	if at == k.at {
+	if at == k.at && (own == k.own || k.tries >= 2) { // a session's nonce leaves from its own locators first
 		at = ps.probeFrom(now, k)
 	}
 	if k.wantsUpdate(now) && ps.sendUpdate(now, k) && forms[0] == FormOption {

@@ -180,6 +180,9 @@ func (c handshakes) handleFormerProof(now time.Time, by Path, p ilnpwire.Packet)
 	case !c.isListedIn(p):
 		c.refuse(now, nids, reasonProofPlace)
 		return
+	case c.prover.exceeds(now): // what follows is an operation with a public key, for a copy too
+		c.refuse(now, nids, reasonFormer)
+		return
 	case s == nil && pending == nil:
 		c.refuse(now, nids, reasonNoSession)
 		return

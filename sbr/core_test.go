@@ -470,3 +470,30 @@ func TestErrors(t *testing.T) {
 		t.Errorf("an error about an error: %+v, refused %v", b.sent, b.refused)
 	}
 }
+
+// A host that has been told the locators of its site lists them itself, also without a key: those
+// that are up pass as they are, others do not pass.
+func TestUpdateListsToldLocators(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB})
+	own := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{
+		{L64: siteB, Preference: 7, Lifetime: 100}, {L64: siteA, Preference: 8, Lifetime: 100}, {L64: internal, Preference: 9, Lifetime: 100},
+	}}
+	b.handle(true, mine, theirs, outward, own)
+	_, u := b.take(1)
+	if !slices.Equal(u.Locators, own.Locators[:2]) {
+		t.Errorf("outside %+v, refused %v", u.Locators, b.refused)
+	}
+	b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())
+	if _, u = b.take(9); !slices.Equal(u.Locators, own.Locators) {
+		t.Errorf("the acknowledgement has %+v", u.Locators)
+	}
+	b.HandleSites(b.now, []Site{{siteA, 1, false}, {siteB, 2, true}})
+	b.until(b.now.Add(time.Second))
+	b.sent = nil
+	own.Locators = []ilnp.LocatorEntry{{L64: siteA, Preference: 1, Lifetime: 100}}
+	b.handle(true, mine, theirs, outward, own)
+	if len(b.sent) != 0 || !slices.Equal(b.refused, []Refusal{UnknownLocators}) {
+		t.Errorf("a locator that is down: %+v, refused %v", b.sent, b.refused)
+	}
+}

@@ -141,3 +141,35 @@ func passesProof(t *testing.T, b *border, inside roam.LinkID) {
 		t.Errorf("inside %+v %+v; refused %v", m, in, b.refused)
 	}
 }
+
+// A border cannot verify proofs. Those with other nonces than the flow's pass, and change nothing of
+// it: else anybody on the site could have the border send the flow's nonce to a place of his choice.
+func TestProofChangesNoFlow(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, nil)
+	b.drain()
+	before := *b.flows[seenFlow.FlowKey]
+	elsewhere, forged := theirs, outward
+	elsewhere.L64++
+	forged.Bytes[0]++
+	b.now = b.now.Add(time.Millisecond)
+	for _, inside := range []bool{true, false} {
+		for _, op := range []ilnp.Operation{ilnp.Advertisement, ilnp.Acknowledgement} {
+			src, dst := mine, elsewhere
+			if !inside {
+				src, dst = elsewhere, roam.ILV{L64: siteA, NID: insideNID}
+			}
+			u := ilnp.LocatorUpdate{Operation: op, Locators: []ilnp.LocatorEntry{{L64: elsewhere.L64, Lifetime: 1}}}
+			packet, err := ilnp.BuildProof(src, dst, forged, u, ilnp.Proof{Step: ilnp.ProofAnswer, Locators: [ilnp.ProofLocators]roam.L64{elsewhere.L64}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.HandlePacket(b.now, Packet{Bytes: packet, Inside: inside})
+			b.drain()
+		}
+	}
+	f := b.flows[seenFlow.FlowKey]
+	if f.Remote != before.Remote || !f.Sent.Equal(before.Sent) || !slices.Equal(f.remotes, before.remotes) {
+		t.Errorf("the flow was %+v, and is %+v", before, *f)
+	}
+}

@@ -66,7 +66,8 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 		c.refuse(p, NoLink)
 		return
 	}
-	if f != nil {
+	own := f != nil && f.Outward == m.Nonce // what others send changes no flow
+	if own {
 		f.Sent = now
 	}
 	switch {
@@ -76,12 +77,12 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 			return
 		}
 	case provesItself(m): // covers neither its body, which says nothing more, nor its addresses
-		if list := c.translate(u.Locators); len(list) > 0 {
+		if list := c.translate(u.Locators, live); len(list) > 0 {
 			u.Locators = list
 		}
 	case u.Operation == ilnp.Advertisement:
 		original := u
-		if u.Locators = c.translate(original.Locators); len(u.Locators) == 0 {
+		if u.Locators = c.translate(original.Locators, live); len(u.Locators) == 0 {
 			c.refuse(p, UnknownLocators)
 			return
 		}
@@ -89,7 +90,7 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 			c.remember(f, exchange{original: &original, outside: u, pieces: p.pieces})
 		}
 	}
-	if f != nil && u.Operation == ilnp.Acknowledgement {
+	if own && u.Operation == ilnp.Acknowledgement {
 		f.Remote = m.Dst.L64 // the inside node has accepted an update from there
 	}
 	from := live[0]
@@ -104,10 +105,15 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 
 // translate replaces internal locators by those that they are rewritten to, with the
 // preference of the policy and the lifetime of the internal one. A locator that the policy
-// does not know is left out.
-func (c *Core) translate(list []ilnp.LocatorEntry) (out []ilnp.LocatorEntry) {
+// does not know is left out. A host that has been told the live locators of its site lists these
+// itself.
+func (c *Core) translate(list []ilnp.LocatorEntry, live []roam.L64) (out []ilnp.LocatorEntry) {
 	for _, e := range list {
-		for _, s := range c.siteEntries(e.L64, e.Lifetime) {
+		entries := c.siteEntries(e.L64, e.Lifetime)
+		if slices.Contains(live, e.L64) {
+			entries = []ilnp.LocatorEntry{e}
+		}
+		for _, s := range entries {
 			if !slices.ContainsFunc(out, func(o ilnp.LocatorEntry) bool { return o.L64 == s.L64 }) {
 				out = append(out, s)
 			}
@@ -166,7 +172,7 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 			c.refuse(p, ForeignLocators)
 			return
 		}
-		if f != nil {
+		if f != nil && f.Inward == m.Nonce {
 			f.remotes = f.remotes[:0]
 			for _, e := range u.Locators[:min(len(u.Locators), MaxGroup)] {
 				f.remotes = append(f.remotes, e.L64)

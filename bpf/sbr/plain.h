@@ -146,7 +146,7 @@ static __always_inline int find_leaving(struct plain *p, struct leaving *l)
 	const __be16 *ports = p->upper;
 	__u32 index;
 
-	if (!b || b->locator_bits >> bit_of(p->ip->dst.l64) & 1)
+	if (!b || b->locator_bits >> bit_of(p->ip->dst.l64) & 1 || b->own_bits >> bit_of(p->ip->dst.nid) & 1)
 		return -1;
 	l->g = hinted_group(b, p->ip->src.l64);
 	if (!l->g || !l->g->n || find_flow(p, p->ip->src.nid, p->ip->dst.nid, 0) || p->now > b->macs_until)

@@ -345,7 +345,10 @@ int sbr_inside_egress(struct __sk_buff *skb)
 
 static long announce_flow(void *map, const void *key, void *value, void *ctx)
 {
-	((struct flow *)value)->announced = ((const struct announcement *)ctx)->sites;
+	struct flow *f = value;
+
+	f->announced = ((const struct announcement *)ctx)->sites;
+	f->came_to = 0; /* locators may have other indices now */
 	return 0;
 }
 

@@ -1,11 +1,13 @@
 package ilnphost
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"roam/ilnp"
 	"roam/multipath"
@@ -106,7 +108,9 @@ func (t *flowTables) set(wanted map[uint32]tableSets, row *bpfSessionEntry) erro
 		}
 		table.Alone, table.Several, table.Ways, table.Costs = sets.alone, sets.several, sets.ways, sets.costs
 		clear(table.Turns.Bytes[:])
-		if err := t.m.Put(&key, &table); err != nil {
+		if err := t.m.Put(&key, &table); errors.Is(err, unix.E2BIG) {
+			continue // without a table its flows take turns, and those of rules go as without one
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("write table of flows: %w", err))
 			continue
 		}
@@ -134,19 +138,25 @@ func (t *uplinkTable) tableSets(table *ilnp.Table, row *bpfSessionEntry) (s tabl
 	if all == 0 {
 		return s, false
 	}
+	var sets [multipath.Buckets]uint16
+	several := uint16(0) // all buckets with several paths have the same ones
 	for b, of := range table.Sets {
-		set := uint16(0)
 		for k := range table.Paths {
-			set |= of >> k & 1 * at[k]
+			sets[b] |= of >> k & 1 * at[k]
 		}
-		if set == 0 {
-			set = all
+		if bits.OnesCount16(sets[b]) > 1 {
+			several |= sets[b]
+		}
+	}
+	for b, set := range sets {
+		if set == 0 { // its paths are gone: it joins the others, or takes one
+			set = cmp.Or(several, all&-all)
 		}
 		only := bits.TrailingZeros16(set)
 		if set == 1<<only {
 			s.alone |= 1 << b
 		} else {
-			s.several |= set // all buckets with several paths have the same ones
+			s.several |= set
 		}
 		home := only // first segments take a path also where none is sure
 		if k := int(table.Homes[b]); k < len(table.Paths) && at[k] != 0 {

@@ -34,6 +34,7 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 	}
 	spec.Maps["sessions"].MaxEntries = n + uint32(sparePlaces(sessions))
 	spec.Maps["obstructed"].MaxEntries = 4 * n
+	spec.Maps["flow_tables"].MaxEntries = max(spec.Maps["flow_tables"].MaxEntries, 2*n)
 	spec.Maps["session_index"].MaxEntries = buckets(sessions)
 	spec.Maps["nid_collisions"].MaxEntries = max(n, leastCollisions)
 	spec.Maps["places"].MaxEntries = max(n, leastCollisions)

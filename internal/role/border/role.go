@@ -129,6 +129,7 @@ func (r *Role) Start(ctx context.Context) error {
 	r.own()
 	r.core.HandleSites(now, r.sites(r.Config))
 	r.core.HandlePolicy(now, policy)
+	machine.Drain(now) // ends what the flows know of locators by their old indices: they are announced anew
 	r.known(now)
 	machine.Drain(now)
 	r.attach()

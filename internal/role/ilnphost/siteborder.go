@@ -33,11 +33,12 @@ type siteBorders struct {
 
 // siteBorder is the border on one link.
 type siteBorder struct {
-	showed   time.Time  // when its notice had effect last
-	asked    time.Time  // when it was asked last,
-	key      nidkey.Key // with that key
-	answered bool       // it has answered that
-	sequence uint64     // of its latest answer
+	showed   time.Time       // when its notice had effect last
+	asked    time.Time       // when it was asked last,
+	key      nidkey.Key      // with that key,
+	secrets  []nidkey.Secret // of which and each border's, as an answer costs no operation with a public key
+	answered bool            // it has answered that
+	sequence uint64          // of its latest answer
 	sites    map[roam.L64][]roam.L64
 }
 
@@ -89,7 +90,7 @@ func (b *siteBorders) handle(now time.Time, h *Host, n rawio.SiteNotice) {
 		}
 	case ilnp.SiteAnswer:
 		asked := !at.asked.IsZero() && !at.answered && n.Asker == at.key.Public
-		if asked && isOfBorder(n.SiteNotice, at.key, borderKeys(h)) {
+		if asked && isOfBorder(n.SiteNotice, at.secrets) {
 			at.answered, at.sequence = true, n.Sequence
 			at.learn(usableSites(n.SiteNotice, h.cfg.Host.SessionPrefix))
 			b.tell(now, h)
@@ -108,12 +109,19 @@ func (at *siteBorder) learn(sites map[roam.L64][]roam.L64) {
 	at.sites = sites
 }
 
-// isOfBorder reports whether one of the borders has made an answer.
-func isOfBorder(n ilnp.SiteNotice, asked nidkey.Key, borders []nidkey.Public) bool {
-	return slices.ContainsFunc(borders, func(p nidkey.Public) bool {
-		secret, err := asked.Shared(p)
-		return err == nil && n.Verify(secret.Bytes())
-	})
+// isOfBorder reports whether one of the borders with which there are these secrets has made an answer.
+func isOfBorder(n ilnp.SiteNotice, secrets []nidkey.Secret) bool {
+	return slices.ContainsFunc(secrets, func(s nidkey.Secret) bool { return n.Verify(s.Bytes()) })
+}
+
+// secretsWith returns what a key shares with each of the borders.
+func secretsWith(asked nidkey.Key, borders []nidkey.Public) (list []nidkey.Secret) {
+	for _, p := range borders {
+		if secret, err := asked.Shared(p); err == nil {
+			list = append(list, secret)
+		}
+	}
+	return list
 }
 
 // usableSites returns what an answer says, without what no locator can be.
@@ -156,7 +164,7 @@ func (b *siteBorders) ask(now time.Time, h *Host, link roam.LinkID) {
 		h.log.Warn("draw a key to ask a site border with", "err", err)
 		return
 	}
-	at.asked, at.key, at.answered = now, key, false
+	at.asked, at.key, at.answered, at.secrets = now, key, false, secretsWith(key, borderKeys(h))
 	request := ilnp.SiteNotice{Kind: ilnp.SiteRequest, Asker: key.Public}
 	if err := b.socket.Send(link, rawio.AllRouters, request); err != nil {
 		h.log.Debug("a site border was not asked", "err", err)
