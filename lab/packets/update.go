@@ -75,8 +75,8 @@ type Exchange struct {
 	Messages int      // sent, acknowledgements not counted
 	Acks     []Packet // in order of arrival
 	Refresh  bool     // tells of the same set as the one before
-	// Repeat marks a refresh that renews no lifetime: a host that hears nothing on a path
-	// complains by one.
+	// Repeat marks a refresh that renews no lifetime before half of the announced one was over:
+	// a host that hears nothing on a path complains by one.
 	Repeat bool
 	// Early marks a refresh that renews lifetimes before half of the announced one was over, unless
 	// it repeats an update that left before the one before it was acknowledged: the two may have
@@ -125,10 +125,11 @@ func note(out []Exchange, p Packet, u Update) []Exchange {
 	e := newExchange(p, u)
 	e.Refresh, e.overtook = last.SameSet(u), len(last.Acks) == 0
 	if e.Refresh && !last.overtook {
-		if e.Repeat = !last.isRenewedBy(e); e.Repeat {
+		soon := p.At.Sub(last.renewed).Seconds() < float64(last.least)/2
+		if e.Repeat = soon && !last.isRenewedBy(e); e.Repeat {
 			e.renewed, e.least = last.renewed, last.least
 		}
-		e.Early = !e.Repeat && p.At.Sub(last.renewed).Seconds() < float64(last.least)/2
+		e.Early = soon && !e.Repeat
 	}
 	return append(out, e)
 }
