@@ -40,7 +40,7 @@
 enum hop_way {
 	HOP_KERNEL,  /* the kernel sends it to the router of the uplink */
 	HOP_KNOWN,   /* the program writes the hardware address of that router */
-	HOP_ON_LINK, /* the kernel looks up whether it goes to the correspondent itself, in the same network */
+	HOP_ON_LINK, /* the kernel looks up where it goes: to the correspondent itself, in the same network */
 };
 
 /* How does a packet get to the next hop of its uplink, or to a correspondent in our own network? */
@@ -172,25 +172,6 @@ static __always_inline int is_at_uplink(const struct __sk_buff *skb, __u32 ifind
 	return skb->ifindex == ifindex && !skb->ingress_ifindex && h && h->device != ifindex;
 }
 
-/* Is the destination of a packet, whose addresses are those of the wire, a neighbour on that link? A
- * prefix that is ours need not be on the link (RFC 4861 §4.6.2).
- */
-__noinline int is_neighbour(struct __sk_buff *skb, __u32 ifindex)
-{
-	struct bpf_fib_lookup way = { .family = AF_INET6, .ifindex = ifindex };
-	struct addr to, hop;
-	long found;
-
-	if (bpf_skb_load_bytes(skb, ETH_LEN + 8, way.ipv6_src, 32))
-		return 0;
-	__builtin_memcpy(&to, way.ipv6_dst, sizeof(to));
-	found = bpf_fib_lookup(skb, &way, sizeof(way), BPF_FIB_LOOKUP_OUTPUT);
-	if ((found != BPF_FIB_LKUP_RET_SUCCESS && found != BPF_FIB_LKUP_RET_NO_NEIGH) || way.ifindex != ifindex)
-		return 0;
-	__builtin_memcpy(&hop, way.ipv6_dst, sizeof(hop));
-	return hop.l64.v == to.l64.v && hop.nid.v == to.nid.v; /* else that is a router */
-}
-
 /* Sends a packet that is translated out of a link. hop: the uplink with its next hop, if
  * UPLINK_NEXT_HOP is set; null: the kernel looks it up.
  */
@@ -198,7 +179,7 @@ static __always_inline int send_to_hop(struct __sk_buff *skb, __u32 ifindex, con
 {
 	if (hop && way == HOP_KNOWN && !write_macs(skb, hop))
 		return is_at_uplink(skb, ifindex) ? PASS_ON : bpf_redirect(ifindex, 0);
-	if (hop && hop->flags & UPLINK_NEXT_HOP && !(way == HOP_ON_LINK && is_neighbour(skb, ifindex))) {
+	if (hop && way != HOP_ON_LINK && hop->flags & UPLINK_NEXT_HOP) {
 		struct bpf_redir_neigh nh = { .nh_family = AF_INET6 };
 
 		__builtin_memcpy(nh.ipv6_nh, hop->next_hop, 16);
