@@ -148,6 +148,7 @@ func (t *uplinkTable) tableSets(table *ilnp.Table, row *bpfSessionEntry) (s tabl
 			several |= sets[b]
 		}
 	}
+	s.several = several
 	for b, set := range sets {
 		if set == 0 { // its paths are gone: it joins the others, or takes one
 			set = cmp.Or(several, all&-all)
@@ -155,8 +156,6 @@ func (t *uplinkTable) tableSets(table *ilnp.Table, row *bpfSessionEntry) (s tabl
 		only := bits.TrailingZeros16(set)
 		if set == 1<<only {
 			s.alone |= 1 << b
-		} else {
-			s.several |= set
 		}
 		home := only // first segments take a path also where none is sure
 		if k := int(table.Homes[b]); k < len(table.Paths) && at[k] != 0 {
