@@ -24,18 +24,6 @@ func TestBorderXDP(t *testing.T) {
 			t.Fatalf("ethtool: %v: %s", err, out)
 		}
 	}
-	state := func() map[string]string {
-		t.Helper()
-		r, err := site.Report(t.Context(), s.Border)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := map[string]string{}
-		for _, l := range r.Links {
-			found[l.Name] = l.XDP
-		}
-		return found
-	}
 	set(s.InsideHost, "net1", "tx", "off")
 	set(s.Core, "provider0", "tx", "off")
 	set(s.Core, "provider1", "tx", "off")
@@ -54,7 +42,7 @@ func TestBorderXDP(t *testing.T) {
 	are := func(lan, wan0, wan1 string) {
 		t.Helper()
 		testutil.Eventually(t, patience, func() bool {
-			got := state()
+			got := xdpOf(t, s)
 			return got["lan"] == lan && got["wan0"] == wan0 && got["wan1"] == wan1
 		}, "lan: "+lan+", wan0: "+wan0+", wan1: "+wan1)
 	}
@@ -95,6 +83,20 @@ func TestBorderXDP(t *testing.T) {
 	if out, in := forwarded(); out > 0 || in == 0 {
 		t.Errorf("XDP forwarded %.2f of the packets out and %.2f of those in", out, in)
 	}
+}
+
+// xdpOf returns what each link of the border does with XDP.
+func xdpOf(t *testing.T, s *site.Site) map[string]string {
+	t.Helper()
+	r, err := site.Report(t.Context(), s.Border)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, l := range r.Links {
+		found[l.Name] = l.XDP
+	}
+	return found
 }
 
 // nonces returns how many packets the inside host has sent with a nonce.
