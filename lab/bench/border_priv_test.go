@@ -58,6 +58,8 @@ func BenchmarkBorder(b *testing.B) {
 	b.Run("inward", func(b *testing.B) { borderInward(b, "Border/inward", false, byTC) })
 	b.Run("inwardxdp", func(b *testing.B) { borderInward(b, "Border/inwardxdp", true, byXDP) })
 	b.Run("tcp", borderTCP)
+	b.Run("flows", borderFlows)
+	b.Run("rtt", borderRTT)
 }
 
 // against are the bounds of what a packet costs, of each other way; 0: none.
@@ -233,14 +235,22 @@ func (x *crossing) slice(b *testing.B) float64 {
 // bounds can be judged, and returns the ns of each way by round.
 func cross(b *testing.B, all map[string]*crossing) map[string][]float64 {
 	b.Helper()
+	return crossWays(b, ways, all, func(rounds map[string][]float64) bool {
+		enough := func(under string) bool { return beyond(rounds, "border", under).Half <= testutil.HalfWidth }
+		return enough("nptv6") && enough("forwarding")
+	})
+}
+
+// crossWays is cross for any crossings, until enough is known.
+func crossWays(b *testing.B, names []string, all map[string]*crossing, enough func(map[string][]float64) bool) map[string][]float64 {
+	b.Helper()
 	rounds := map[string][]float64{}
 	for n := range frameRounds {
-		for i := range ways {
-			name := ways[turn(i, n, len(ways))]
+		for i := range names {
+			name := names[turn(i, n, len(names))]
 			rounds[name] = append(rounds[name], all[name].slice(b))
 		}
-		enough := func(under string) bool { return beyond(rounds, "border", under).Half <= testutil.HalfWidth }
-		if n+1 >= frameRoundsLeast && n%10 == 0 && enough("nptv6") && enough("forwarding") {
+		if n+1 >= frameRoundsLeast && n%10 == 0 && enough(rounds) {
 			break
 		}
 	}
