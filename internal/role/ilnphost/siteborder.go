@@ -159,9 +159,24 @@ func usableSites(n ilnp.SiteNotice, session roam.L64) map[roam.L64][]roam.L64 {
 	return sites
 }
 
-// tell gives the core what all borders say. For an internal locator on several links the first one
-// counts.
+// tell gives the core what all borders say.
 func (b *siteBorders) tell(now time.Time, h *Host) {
+	var known map[roam.L64][]roam.L64
+	if len(h.cfg.Uplinks.Border) > 0 && b.waits(slices.Collect(maps.Keys(h.engine.Links()))) {
+		known = h.engine.Core().Sites()
+	}
+	h.engine.Core().HandleSite(now, b.whole(known))
+}
+
+// waits reports whether the border of one of these links, if it has one, has not answered yet.
+func (b *siteBorders) waits(links []roam.LinkID) bool {
+	return slices.ContainsFunc(links, func(l roam.LinkID) bool { return b.links[l] == nil || b.links[l].sites == nil })
+}
+
+// whole returns what all borders say. For an internal locator on several links the first one counts.
+// Of those of which none says anything, known stays: a daemon that was restarted knows what it had been
+// told, and the borders of its links do not answer at once.
+func (b *siteBorders) whole(known map[roam.L64][]roam.L64) map[roam.L64][]roam.L64 {
 	all := make(map[roam.L64][]roam.L64)
 	for _, link := range slices.Sorted(maps.Keys(b.links)) {
 		for own, list := range b.links[link].sites {
@@ -170,7 +185,12 @@ func (b *siteBorders) tell(now time.Time, h *Host) {
 			}
 		}
 	}
-	h.engine.Core().HandleSite(now, all)
+	for own, list := range known {
+		if all[own] == nil {
+			all[own] = list
+		}
+	}
+	return all
 }
 
 // ask asks the routers on a link for the locators of the site, if the hosts file has the key of a

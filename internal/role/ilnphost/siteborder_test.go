@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"crypto/rand"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -122,5 +123,28 @@ func TestUsableSites(t *testing.T) {
 	at.learn(map[roam.L64][]roam.L64{})
 	if !slices.Equal(at.sites[own], []roam.L64{site}) {
 		t.Errorf("with all providers down: %v", at.sites)
+	}
+}
+
+// After a restart the border of one link answers before that of another: what that one had told stays
+// until it answers.
+func TestBordersOfSeveralLinksAfterARestart(t *testing.T) {
+	const ownA, ownB, siteA, siteB, siteC roam.L64 = 0xfd00_0000_0001_0000, 0xfd00_0000_0002_0000,
+		0x2001_0db8_000a_0000, 0x2001_0db8_000b_0000, 0x2001_0db8_000c_0000
+	links := []roam.LinkID{1, 2}
+	b := &siteBorders{links: make(map[roam.LinkID]*siteBorder)}
+	restored := map[roam.L64][]roam.L64{ownA: {siteA}, ownB: {siteB}}
+	if !b.waits(links) {
+		t.Error("no border has answered, and none is waited for")
+	}
+	b.on(1).learn(map[roam.L64][]roam.L64{ownA: {siteC}})
+	want := map[roam.L64][]roam.L64{ownA: {siteC}, ownB: {siteB}}
+	if got := b.whole(restored); !b.waits(links) || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("after the first answer %v, want %v", got, want)
+	}
+	b.on(2).learn(map[roam.L64][]roam.L64{ownB: {siteA}})
+	want[ownB] = []roam.L64{siteA}
+	if got := b.whole(nil); b.waits(links) || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("after both answers %v, want %v", got, want)
 	}
 }
