@@ -139,7 +139,8 @@ func (x *script) run() *seen {
 // clone returns a copy whose records can be altered, but for the bytes of packets.
 func (x *script) clone() *script {
 	y, s, t := *x, *x.s, *x.s.trace
-	s.mn, s.cn, s.queued, t.Steps = slices.Clone(s.mn), slices.Clone(s.cn), slices.Clone(s.queued), slices.Clone(t.Steps)
+	s.mn, s.cn, s.queued = slices.Clone(s.mn), slices.Clone(s.cn), slices.Clone(s.queued)
+	t.Steps = slices.Clone(t.Steps)
 	y.s, s.trace = &s, &t
 	return &y
 }
