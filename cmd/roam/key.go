@@ -35,7 +35,7 @@ type oldKey struct {
 
 func keyCommand(a *app) *cobra.Command {
 	noun := &cobra.Command{
-		Use: "key", Short: "Show or make the key of this host", Args: cli.NoArgs,
+		Use: "key", Short: "Show, make, replace or revoke the key of this host", Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return keyShow(a) },
 	}
 	noun.AddCommand(
@@ -82,7 +82,8 @@ func keyNew(ctx context.Context, a *app) error {
 	if err := a.key(shownOf(cfg, &k, a.now())); err != nil || a.JSON {
 		return err
 	}
-	fmt.Fprintln(a.Out, "\nNow `roam export` here, and `roam add LINE` on each peer; and the other way round.")
+	fmt.Fprintln(a.Out)
+	a.Fill("", "Now `roam export` here, and `roam add LINE` on each peer; and the same in the other direction.")
 	if err != nil && !errors.Is(err, control.ErrNotRunning) {
 		a.Warn("the daemon has not taken the key: %v; restart it", err)
 	}
@@ -122,17 +123,18 @@ func (pr *printer) key(s shownKey) error {
 		return pr.PrintJSON(s)
 	}
 	fmt.Fprintf(pr.Out, "key   %s\n", s.Public)
+	nid := "that of an address: this host's pairing line binds the key to it"
 	switch {
-	case s.NID == nil:
-		fmt.Fprintln(pr.Out, "nid   that of an address: the key is bound to it by this host's pairing line")
 	case s.Hashed:
-		fmt.Fprintf(pr.Out, "nid   %v, the hash of the key\n", *s.NID)
-	default:
-		fmt.Fprintf(pr.Out, "nid   %v, not the hash of the key: this host's pairing line binds them\n", *s.NID)
+		nid = fmt.Sprintf("%v, the hash of the key", *s.NID)
+	case s.NID != nil:
+		nid = fmt.Sprintf("%v, not the hash of the key: this host's pairing line binds them", *s.NID)
 	}
+	pr.Fill("nid   ", nid)
 	fmt.Fprintf(pr.Out, "file  %s\n", s.File)
 	if s.Old != nil {
-		fmt.Fprintf(pr.Out, "old   %s of %v, vouches until %s\n", s.Old.Public, s.Old.NID, s.Old.Until.Format(time.RFC3339))
+		pr.Fill("old   ", fmt.Sprintf("%s of %v, vouches until %s", s.Old.Public, s.Old.NID,
+			s.Old.Until.Format(time.RFC3339)))
 	}
 	return nil
 }

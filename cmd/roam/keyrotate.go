@@ -117,15 +117,21 @@ func (pr *printer) rotated(r rotated) error {
 	if err := pr.key(r.shownKey); err != nil {
 		return err
 	}
-	fmt.Fprintf(pr.Out, "\nrun `systemctl restart roamd` here: until then this host has its old identifier and key.\n"+
-		"Sessions that live keep them until they end. The peers that it reaches until %s take the new ones over\n"+
-		"by themselves. On others:\n", r.Old.Until.Format(time.RFC3339))
+	fmt.Fprintln(pr.Out)
+	pr.Fill("", "Run `systemctl restart roamd` here. Until then this host has its old identifier and key. Sessions "+
+		"that live then keep the old identifier until they end.")
+	if len(r.Lines) > 0 {
+		fmt.Fprintln(pr.Out)
+		pr.Fill("", fmt.Sprintf("Peers that this host reaches until %s take the new key over by themselves. On each other "+
+			"peer run its line:", r.Old.Until.Format(time.RFC3339)))
+	}
 	for _, l := range r.Lines {
 		fmt.Fprintf(pr.Out, "\n%s:\nroam add %s\n", l.Peer, l.Line)
 	}
 	if len(r.Unkeyed) > 0 {
-		fmt.Fprintf(pr.Out, "\nnothing vouches towards peers without a key; there `roam add --replace LINE`: %s\n",
-			strings.Join(r.Unkeyed, ", "))
+		fmt.Fprintln(pr.Out)
+		pr.Fill("", "These peers have no key, so that the old key cannot vouch towards them; run `roam export` here and "+
+			"`roam add --replace LINE` there: "+strings.Join(r.Unkeyed, ", "))
 	}
 	return nil
 }
@@ -154,8 +160,8 @@ func keyRevoke(ctx context.Context, a *app) error {
 	if a.JSON {
 		return a.PrintJSON(map[string]string{"removed": keyfile.OldPath(cfg)})
 	}
-	fmt.Fprintln(a.Out, "the old key is removed: it no longer vouches. A peer that has not taken the new one over\n"+
-		"needs the line of `roam export` now, with `roam add --replace`; run `systemctl restart roamd` if you have\n"+
-		"not since the rotation. Sessions of the old identifier end with the next restart")
+	a.Fill("", "the old key is removed: it no longer vouches. A peer that has not taken the new one over needs the "+
+		"present line of `roam export`, with `roam add --replace`. Run `systemctl restart roamd` if you have not since the rotation. "+
+		"Sessions of the old identifier end with the next restart")
 	return nil
 }

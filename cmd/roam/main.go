@@ -49,8 +49,8 @@ func (a *app) root() *cobra.Command {
 			"and uses all of its networks at once. Both ends of a session must run it.\n\n" +
 			"Without a verb, roam shows this host: identity, locators, peers, last moves.\n\n" +
 			"To begin, run `roam up` here and on another host, then `roam export` there and\n" +
-			"`roam add LINE` here, and the other way round. `roam doctor PEER` then checks\n" +
-			"everything. The manual is roam(8).",
+			"`roam add LINE` here, and the same in the other direction. Then `roam doctor\n" +
+			"PEER` checks everything. The manual is roam(8).",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}, version)

@@ -108,11 +108,11 @@ func (a *app) add(ctx context.Context, q control.AddRequest) error {
 // got prints what stands for a peer that was added.
 func (pr *printer) got(p control.Peer) {
 	if p.Replaced != 0 {
-		fmt.Fprintf(pr.Out, "its key so far vouches for the new one: %v is forgotten\n", p.Replaced)
+		pr.Fill("", fmt.Sprintf("its key so far vouches for the new one: %v is forgotten", p.Replaced))
 	}
-	fmt.Fprintf(pr.Out, "proof: %s\n", proofText(p.Proof))
+	pr.Fill("proof: ", proofText(p.Proof))
 	if !p.Plain {
-		fmt.Fprintln(pr.Out, "plain IPv6 is not used with it: if it has no ILNP, connections to it fail")
+		pr.Fill("", "plain IPv6 is not used with it: if it has no ILNP, connections to it fail")
 	}
 }
 
@@ -133,7 +133,7 @@ func (a *app) known(p control.Peer) error {
 	if a.JSON {
 		return a.PrintJSON(p)
 	}
-	fmt.Fprintf(a.Out, "%s is %v, reached as %s\n", strings.Join(p.Names, ", "), p.NID, p.Address)
+	a.Fill("", fmt.Sprintf("%s is %v, reached as %s", strings.Join(p.Names, ", "), p.NID, p.Address))
 	if p.Warning != "" {
 		a.Warn("%s", p.Warning)
 	}

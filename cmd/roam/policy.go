@@ -119,7 +119,7 @@ func (a *app) policyExplain(cmd *cobra.Command, args []string) error {
 		return a.PrintJSON(sentences)
 	}
 	for _, s := range sentences {
-		fmt.Fprintln(a.Out, s)
+		a.Fill("", s)
 	}
 	return nil
 }

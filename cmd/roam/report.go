@@ -78,8 +78,8 @@ func (a *app) report(ctx context.Context, output string, args []string) error {
 	if a.JSON {
 		return a.PrintJSON(out)
 	}
-	fmt.Fprintf(a.Out, "%s: %d files. It contains no nonce and no key, but names, identifiers and\n"+
-		"addresses of this host and its correspondents: read it before you send it.\n", output, len(parts))
+	a.Fill("", fmt.Sprintf("%s: %d files. It contains no nonce and no key, but names, identifiers and addresses of "+
+		"this host and its correspondents: read it before you send it.", output, len(parts)))
 	return nil
 }
 

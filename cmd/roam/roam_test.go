@@ -147,7 +147,8 @@ func TestEmptyHost(t *testing.T) {
 }
 
 func TestInstructions(t *testing.T) {
-	listed := " is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\nproof: " + proofText(control.ProofListed) + "\n"
+	listed := " is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\nproof: listed locator: it was validated where " +
+		"its record lists it; its nonce\n       moves the session\n"
 	for _, tc := range []struct{ args, told, out string }{
 		{"mode duality", "mode duality", "duality\n"},
 		{"mode hard --json", "mode hard", "{\n  \"mode\": \"hard\"\n}\n"},

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"roam/internal/cli"
 	"roam/internal/control"
 	"roam/internal/control/controltest"
+	"roam/naming"
 	"roam/wire/xlate/decide"
 
 	"github.com/spf13/cobra"
@@ -145,6 +148,33 @@ func TestEverythingFitsATerminal(t *testing.T) {
 			}
 			fits(t, fmt.Sprintf("roam %s, colour %v", args, colour), out)
 		}
+	}
+}
+
+// TestAnswersFitATerminal is about verbs that change something, but for the lines that are to be copied.
+func TestAnswersFitATerminal(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "roam.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, "[host]\nstate_dir = %q\nrun_dir = %q\n", dir, dir), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	line, err := naming.FormatPairing(naming.Record{NID: 1 << 40, Names: []string{"host"},
+		Locators: []naming.Locator{{L64: wideL64(0)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{
+		"key new", "key show", "key rotate", "key show", "key revoke", "add nid=1:2:3:4 l64=2001:db8:1:1 b", "rename b c",
+		"remove b.example", "mode duality", "locator disable wlan0", "config check", "config reload", "version",
+		"report --output " + filepath.Join(dir, "r.tar.gz"),
+	} {
+		w := newWorld(t)
+		w.daemon.ExportLine = line
+		status, out, errs := w.try(append([]string{"--config", conf}, strings.Fields(args)...)...)
+		if status != cli.StatusOK || out == "" {
+			t.Errorf("%s: status %d, %q, %q", args, status, out, errs)
+		}
+		fits(t, "roam "+args, strings.ReplaceAll(out, dir, "/var/lib/roam"))
 	}
 }
 

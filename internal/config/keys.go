@@ -109,7 +109,7 @@ var keys = []Key{
 		Meaning: "the providers' prefixes that a site border makes of an internal one, which updates list in its place",
 		show:    func(c Config) string { return outsideText(c.Uplinks.Outside) }},
 	{Name: "uplinks.border", Default: `[]`, Allowed: "a list of names of the hosts file, such as [\"border.example\"]",
-		Meaning: "site borders whose keys the hosts file has: what they tell replaces uplinks.outside",
+		Meaning: "site borders whose keys the hosts file has; the locators that they report replace uplinks.outside",
 		show:    func(c Config) string { return quoteAll(c.Uplinks.Border) },
 		take:    func(to *Config, from Config) { to.Uplinks.Border = from.Uplinks.Border }},
 	{Name: "uplinks.ignore_policy", Default: `false`, Allowed: allowedBool, Restart: true,

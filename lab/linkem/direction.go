@@ -17,12 +17,12 @@ var epoch = time.Now()
 // clock returns the monotonic time since the epoch.
 func clock() time.Duration { return time.Since(epoch) }
 
-// direction carries frames from one device to another: a pipe with a thread
-// that fills it. The releaser empties it.
+// direction carries frames from one device to another: a pipe that the intake, or a thread
+// of its own, fills. The releaser empties it.
 type direction struct {
 	from, to *Tap
-	quit     int           // eventfd that ends the reading thread
-	gone     chan struct{} // closed when it has ended
+	quit     int           // eventfd that ends reading
+	gone     chan struct{} // closed when none reads any more
 	watch    atomic.Pointer[func(frame []byte)]
 	overflow atomic.Pointer[func(frame []byte)]
 
@@ -61,12 +61,11 @@ func newDirection(from, to *Tap, p Params) (*direction, error) {
 // abandon frees a direction whose thread never started.
 func (d *direction) abandon() { _ = unix.Close(d.quit) }
 
-// read takes frames from the device until stop.
+// read passes frames straight on, until stop, or until the link delays them: then the intake
+// reads them.
 func (d *direction) read() {
-	runtime.LockOSThread()
-	defer close(d.gone)
-	timed := true
-	urgent(readerPriority)
+	runtime.LockOSThread() // never unlocked, so that the thread ends with its policy
+	patient()
 	buf := make([]byte, maxFrame)
 	poll := []unix.PollFd{
 		{Fd: int32(d.from.fd), Events: unix.POLLIN},
@@ -79,20 +78,17 @@ func (d *direction) read() {
 			if n < vnetLen+ethLen {
 				continue
 			}
-			was := timed
-			timed = d.take(clock(), buf[:n])
-			switch {
-			case timed && !was:
-				urgent(readerPriority)
-			case was && !timed:
-				patient()
+			if d.take(clock(), buf[:n]) && clockwork.intake.admit(d) == nil {
+				return
 			}
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
-			if !await(poll, timed) {
+			if !await(poll) {
+				close(d.gone)
 				return
 			}
 		default:
+			close(d.gone)
 			return // the device ended with its namespace
 		}
 	}
@@ -100,14 +96,10 @@ func (d *direction) read() {
 
 // await blocks until the first of two descriptors is readable; false means
 // that the second is, or that the first is of no more use.
-func await(poll []unix.PollFd, timed bool) bool {
+func await(poll []unix.PollFd) bool {
 	for {
-		wait := pollIdle
-		if timed {
-			wait = pollUntil
-		}
 		poll[0].Revents, poll[1].Revents = 0, 0
-		if err := wait(poll, never); err != nil {
+		if err := pollIdle(poll, never); err != nil {
 			return false
 		}
 		const broken = unix.POLLERR | unix.POLLHUP | unix.POLLNVAL

@@ -3,8 +3,9 @@
 //
 // It implements the arithmetic of a link in virtual time (pipe, pure and tested without
 // privileges). Around it are the devices with virtio-net headers, so that GSO frames cross
-// whole if the properties of the link allow it; a thread per device that reads, and one
-// thread for all links that releases frames when they are due. It omits corruption,
+// whole if the properties of the link allow it; for all links with delay or rate one thread that
+// reads and one that releases frames when they are due, so that frames of different links keep
+// their order; a thread per device of the others. It omits corruption,
 // correlated loss and active queue management. It is driven by lab/topo, which puts the
 // devices into network namespaces, by experiments that change a link while it carries
 // traffic (Link), and by cmd/roam-lab (Link.Do).
@@ -72,7 +73,9 @@ func New(a, b *Tap, ab, ba Params) (*Link, error) {
 		return nil, err
 	}
 	for _, d := range l.dirs {
-		go d.read()
+		if clockwork.intake.admit(d) != nil {
+			go d.read()
+		}
 	}
 	return l, nil
 }

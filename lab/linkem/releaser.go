@@ -1,6 +1,7 @@
 package linkem
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -21,6 +22,8 @@ type releaser struct {
 	dirs  atomic.Pointer[[]*direction] // replaced, never changed
 	until atomic.Int64                 // when the present sleep ends
 	quit  atomic.Bool
+
+	intake intake // runs as long
 }
 
 // clockwork is the releaser of the process.
@@ -42,6 +45,9 @@ func (r *releaser) add(ds []*direction) error {
 		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 		if err != nil {
 			return fmt.Errorf("make eventfd: %w", err)
+		}
+		if err := r.intake.start(); err != nil {
+			return errors.Join(err, unix.Close(fd))
 		}
 		r.wake, r.gone = fd, make(chan struct{})
 		r.quit.Store(false)
@@ -80,6 +86,7 @@ func (r *releaser) remove(ds []*direction) {
 	<-r.gone
 	_ = unix.Close(r.wake)
 	threads.grow(-1)
+	r.intake.stop()
 }
 
 // run delivers and sleeps in turn.

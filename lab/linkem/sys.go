@@ -44,6 +44,14 @@ func rawPoll(fds []unix.PollFd, limit time.Duration) error {
 	return nil
 }
 
+// rawEpoll is epoll_pwait(2) for one descriptor that is ready, without waiting. A descriptor
+// that stays ready is next after all others.
+func rawEpoll(set int) (fd int, ok bool) {
+	var e unix.EpollEvent
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(set), uintptr(unsafe.Pointer(&e)), 1, 0, 0, 0)
+	return int(e.Fd), errno == 0 && n == 1
+}
+
 // alert is how long a thread waits in a raw call before it uses a call that releases its
 // processor. The runtime's monitor interrupts a raw wait a hundred times a second; links
 // without traffic should cost less.

@@ -145,23 +145,45 @@ func TestOvertakingUpdateIsRepeated(t *testing.T) {
 	}
 }
 
-// An update that renews no lifetime is a repeat and not early, nor does it put off the time at which
-// the next refresh is early.
+// An update that renews no lifetime, or by no more than the rounding to whole seconds, is a repeat
+// and not early, nor does it put off the time at which the next refresh is early.
 func TestRepeats(t *testing.T) {
 	mn, cn := roam.ILV{NID: 0xa1, L64: 1}, roam.ILV{NID: 0xc1, L64: 9}
 	for last, early := range map[int]bool{4000: true, 5000: false} {
 		list := []Packet{
 			update(t, 0, false, mn, cn, 9, 2, 1), update(t, 20, true, cn, mn, 9, 2, 1),
 			update(t, 900, false, mn, cn, 9, 2, 1), update(t, 920, true, cn, mn, 9, 2, 1),
-			update(t, 1900, false, mn, cn, 8, 2, 1), update(t, 1920, true, cn, mn, 8, 2, 1),
+			update(t, 1900, false, mn, cn, 9, 2, 1), update(t, 1920, true, cn, mn, 9, 2, 1),
+			update(t, 2800, false, mn, cn, 8, 2, 1), update(t, 2820, true, cn, mn, 8, 2, 1),
 			update(t, last, false, mn, cn, 9, 2, 1), update(t, last+20, true, cn, mn, 9, 2, 1),
 		}
 		e := Exchanges(list, 0xa1, 0xc1)
-		if len(e) != 4 || !e[1].Repeat || e[1].Early || !e[2].Repeat || !e[2].Refresh || e[2].Early {
+		if len(e) != 5 {
 			t.Fatalf("%+v", e)
 		}
-		if e[3].Repeat || e[3].Early != early {
-			t.Errorf("renewed after %d ms: repeat %v, early %v, want %v", last, e[3].Repeat, e[3].Early, early)
+		for _, x := range e[1:4] {
+			if !x.Refresh || !x.Repeat || x.Early {
+				t.Errorf("%+v", x)
+			}
+		}
+		if e[4].Repeat || e[4].Early != early {
+			t.Errorf("renewed after %d ms: repeat %v, early %v, want %v", last, e[4].Repeat, e[4].Early, early)
+		}
+	}
+}
+
+// After half of the announced lifetime a refresh is due, even one that renews nothing yet: the
+// network may not have extended the lifetime.
+func TestNoRepeatAfterHalfOfTheLifetime(t *testing.T) {
+	mn, cn := roam.ILV{NID: 0xa1, L64: 1}, roam.ILV{NID: 0xc1, L64: 9}
+	for at, repeat := range map[int]bool{4000: true, 5000: false} {
+		left := uint32(9 - at/1000)
+		e := Exchanges([]Packet{
+			update(t, 0, false, mn, cn, 9, 2, 1), update(t, 20, true, cn, mn, 9, 2, 1),
+			update(t, at, false, mn, cn, left, 2, 1), update(t, at+20, true, cn, mn, left, 2, 1),
+		}, 0xa1, 0xc1)
+		if len(e) != 2 || !e[1].Refresh || e[1].Repeat != repeat || e[1].Early {
+			t.Errorf("after %d ms, want repeat %v: %+v", at, repeat, e)
 		}
 	}
 }

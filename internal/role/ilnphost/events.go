@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"time"
@@ -143,9 +144,12 @@ func attributes(ev ilnp.Event, shown control.Event) []any {
 func (h *Host) logMove(e control.Event) {
 	h.log.Info("moved",
 		"trigger", e.Reason, "from", set(e.From), "to", set(e.To),
-		"duration_ms", e.DurationMS, "lu_rtt_ms", control.Millis(h.move.slowest),
+		"duration_ms", rounded(e.DurationMS), "lu_rtt_ms", rounded(control.Millis(h.move.slowest)),
 		"acknowledged", h.move.acked, "given_up", h.move.failed)
 }
+
+// rounded drops what people do not read: all below a hundredth of a millisecond.
+func rounded(ms float64) float64 { return math.Round(ms*100) / 100 }
 
 // set prints a set of locators: "wlan0 2001:db8:1:1::/64, ...".
 func set(list []control.LinkLocator) string {

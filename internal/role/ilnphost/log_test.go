@@ -57,6 +57,7 @@ func TestLogHasEachKeyOnce(t *testing.T) {
 	}
 	h.logEvent(slog.LevelInfo, ev, shown)
 	h.logRefused(ev, shown)
+	shown.DurationMS = 46.712345
 	h.logMove(shown)
 	h.logSecurity(ev.Time, "packets were refused", append([]any{"counter", "c", "meaning", "m", "packets", 3},
 		describe(dataplane.Refusal{At: ev.Time, Proto: ip6.TCP, SrcPort: 1, DstPort: 2}, "wlan0")...)...)
@@ -80,5 +81,8 @@ func TestLogHasEachKeyOnce(t *testing.T) {
 		if !strings.Contains(string(lines[0]), want) {
 			t.Errorf("lacks %s: %s", want, lines[0])
 		}
+	}
+	if !strings.Contains(string(lines[2]), `"duration_ms":46.71,`) {
+		t.Errorf("a move: %s", lines[2])
 	}
 }

@@ -207,8 +207,9 @@ func TestUntilBack(t *testing.T) {
 }
 
 func TestKindOfAnUpdate(t *testing.T) {
-	for want, e := range map[string]exchange{
-		"change": {}, "refresh": {Refresh: true, Early: true}, "repeat": {Refresh: true, Repeat: true},
+	for e, want := range map[exchange]string{
+		{}: "change", {Refresh: true}: "refresh", {Refresh: true, Early: true}: "refresh",
+		{Refresh: true, Repeat: true}: "repeat",
 	} {
 		if e.kind() != want {
 			t.Errorf("%+v is a %s, want %s", e, e.kind(), want)

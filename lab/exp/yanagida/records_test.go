@@ -136,6 +136,15 @@ func (x *script) run() *seen {
 	return s
 }
 
+// clone returns a copy whose records can be altered, but for the bytes of packets.
+func (x *script) clone() *script {
+	y, s, t := *x, *x.s, *x.s.trace
+	s.mn, s.cn, s.queued = slices.Clone(s.mn), slices.Clone(s.cn), slices.Clone(s.queued)
+	t.Steps = slices.Clone(t.Steps)
+	y.s, s.trace = &s, &t
+	return &y
+}
+
 // signal adds a Locator Update from a link, and its acknowledgement, to both captures. It
 // lists links; in mobility the first is preferred.
 func (x *script) signal(at time.Duration, where string, set ...string) {
