@@ -243,7 +243,9 @@ func cross(b *testing.B, all map[string]*crossing) map[string][]float64 {
 }
 
 // crossWays is cross for any crossings, until enough is known.
-func crossWays(b *testing.B, names []string, all map[string]*crossing, enough func(map[string][]float64) bool) map[string][]float64 {
+func crossWays(
+	b *testing.B, names []string, all map[string]*crossing, enough func(map[string][]float64) bool,
+) map[string][]float64 {
 	b.Helper()
 	rounds := map[string][]float64{}
 	for n := range frameRounds {

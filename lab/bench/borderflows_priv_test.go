@@ -16,6 +16,7 @@ const (
 	mostFlows  = 1_000_000
 	flowsBatch = 8192 // nonces of one side that wait for the other's: half of pending_flows
 	flowNonce  = 0x01020304
+	nonceFrame = frames.LeastSize + 8
 	tableLines = "max_flows = 1048576\nliveness = false\n"
 )
 
@@ -31,8 +32,8 @@ func borderFlows(b *testing.B) {
 	sides := [2]linkEnd{{s.InsideHost, "net1"}, {s.Provider[0], "site"}}
 	nears := [2]linkEnd{{s.Router, "lan"}, {s.Router, "wan0"}}
 	streams := [2]frames.Stream{
-		{From: insideAddr, To: outsideAddr, Size: frames.LeastSize + 8, Flows: mostFlows, Nonce: flowNonce},
-		{From: outsideAddr, To: reached("border"), ByTo: true, Size: frames.LeastSize + 8, Flows: mostFlows, Nonce: flowNonce},
+		{From: insideAddr, To: outsideAddr, Size: nonceFrame, Flows: mostFlows, Nonce: flowNonce},
+		{From: outsideAddr, To: reached("border"), ByTo: true, Size: nonceFrame, Flows: mostFlows, Nonce: flowNonce},
 	}
 	var from [2]*crossing
 	for i := range from {
@@ -104,8 +105,8 @@ func flowSite(b *testing.B) *site.Site {
 	// One neighbour has all inside nodes: a router does not resolve a million.
 	gateway, err := s.InsideHost.LinkLocal("net1")
 	must(b, err)
-	route := s.Router.Command(ctx, "ip", "-6", "route", "add", site.Internals[0].String(), "via", gateway.String(), "dev", "lan",
-		"metric", "1")
+	route := s.Router.Command(ctx, "ip", "-6", "route", "add", site.Internals[0].String(), "via", gateway.String(),
+		"dev", "lan", "metric", "1")
 	if out, err := route.CombinedOutput(); err != nil {
 		b.Fatalf("ip route: %v: %s", err, out)
 	}

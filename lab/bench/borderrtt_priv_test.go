@@ -58,7 +58,8 @@ func borderRTT(b *testing.B) {
 				way := echoWays[turn(i, n, len(echoWays))]
 				rounds[way] = append(rounds[way], all[way].round(b, rate))
 			}
-			if n+1 >= echoRoundsLeast && testutil.Quotients(rounds["border"], rounds["nptv6"]).Half <= testutil.HalfWidth {
+			known := testutil.Quotients(rounds["border"], rounds["nptv6"]).Half
+			if n+1 >= echoRoundsLeast && known <= testutil.HalfWidth {
 				break
 			}
 		}
@@ -121,8 +122,8 @@ func (e *echoing) round(b *testing.B, rate int) float64 {
 	b.Helper()
 	stop, failed := make(chan struct{}), make(chan error, 1)
 	go func() { failed <- e.send(rate, stop) }()
-	out, err := e.site.InsideHost.AppCommand(b.Context(), "ping", "-n", "-i", "0.002", "-c", strconv.Itoa(echoesOfRound),
-		e.target.String()).Output()
+	out, err := e.site.InsideHost.AppCommand(b.Context(), "ping", "-n", "-i", "0.002", "-c",
+		strconv.Itoa(echoesOfRound), e.target.String()).Output()
 	close(stop)
 	must(b, errors.Join(err, <-failed))
 	var times []float64

@@ -213,13 +213,14 @@ func TestEchoesUnderRules(t *testing.T) {
 	r := newRig(t)
 	rules := flowRules(weighted(share("a", 80), share("b", 20)))
 	p := ruledSession(r, rules, there)
-	ping := mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 9, 7, make([]byte, 56)))
+	data := make([]byte, 56)
+	ping := mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 9, 7, data))
 	probe := echo(t, there, theirNonce, true, 9)
 	r.check([]verdictCase{
 		{"ping", ping, passOn, deliveredNonce, nil},
 		{"probe", probe, redirect, counts{"rx_echo_reflected": 1}, nil},
 	})
-	reply := toPeer(ip6.ICMPv6, append([]byte{ilnpwire.TypeEchoReply, 0, 0, 0, 0, 9, 0, 7}, make([]byte, 56)...))
+	reply := toPeer(ip6.ICMPv6, append([]byte{ilnpwire.TypeEchoReply, 0, 0, 0, 0, 9, 0, 7}, data...))
 	sent := map[roam.L64]int{}
 	for range 100 {
 		sent[r.from(reply)]++
