@@ -52,6 +52,10 @@ func TestDrawingOfAHandoff(t *testing.T) {
 				t.Errorf("%s: %s at %v", kind, what, at)
 			}
 		}
+		sent, came := len(o.Sequence["sent"][0]), len(o.Sequence["came by net1"][0])+len(o.Sequence["came by net2"][0])
+		if came > sent/3 || came < sent/6 {
+			t.Errorf("%s: of %d segments %d arrivals are drawn, want one of four", kind, sent, came)
+		}
 		if at := o.Sequence["sent"][0]; slices.Min(at) > c.from+0.02 || slices.Max(at) < c.to-0.02 {
 			t.Errorf("%s: sent from %g to %g s", kind, slices.Min(at), slices.Max(at))
 		}
