@@ -45,9 +45,10 @@ const whole = ""
 
 // stopwatch takes the times of the parts of a slice.
 type stopwatch struct {
-	clock func() time.Duration
-	last  time.Duration
-	parts map[string]float64
+	clock  func() time.Duration
+	last   time.Duration
+	parts  map[string]float64
+	thread int // of a crew, that does the slice
 }
 
 func newStopwatch(clock func() time.Duration) *stopwatch {
@@ -87,15 +88,25 @@ func compare(b *testing.B, all []*contender, asked []question) {
 	var set unix.CPUSet
 	set.Set(sendCore)
 	must(b, unix.SchedSetaffinity(0, &set))
-	clock := clockOf(b, all[0])
-	for began := time.Now(); time.Since(began) < settledIn; {
-		round(b, all, 0, clock)
+	compareBy(b, nil, all, asked)
+}
+
+// compareBy is compare by the threads of a crew, each of which has whole rounds.
+func compareBy(b *testing.B, threads crew, all []*contender, asked []question) {
+	b.Helper()
+	var clock func() time.Duration
+	threads.do(b, 0, func() (err error) {
+		clock, err = clockOf(b, all[0])
+		return err
+	})
+	for n, began := 0, time.Now(); time.Since(began) < settledIn; n++ {
+		threads.do(b, n, func() error { return round(all, n, threads, clock) })
 	}
 	for _, c := range all {
 		c.times = nil
 	}
 	for n := range roundsMost {
-		round(b, all, n, clock)
+		threads.do(b, n, func() error { return round(all, n, threads, clock) })
 		if n+1 >= roundsLeast && n%sliceRounds == 0 && settled(all, asked) {
 			break
 		}
@@ -107,16 +118,17 @@ func compare(b *testing.B, all []*contender, asked []question) {
 }
 
 // round has each contender do one slice, in an order that changes from round to round.
-func round(b *testing.B, all []*contender, n int, clock func() time.Duration) {
-	b.Helper()
+func round(all []*contender, n int, threads crew, clock func() time.Duration) error {
 	for i := range all {
-		c, began := all[turn(i, n, len(all))], clock()
+		c, began := all[turn(i, n/threads.size(), len(all))], clock()
 		s := newStopwatch(clock)
+		s.thread = n % threads.size()
 		if err := c.slice(s); err != nil {
-			b.Fatalf("%s: %v", c.name, err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		c.add(s.parts, float64((clock() - began).Nanoseconds()))
 	}
+	return nil
 }
 
 // trialSlices is how many slices tell which clock counts all of a thread's work.
@@ -125,20 +137,20 @@ const trialSlices = 20
 // clockOf returns the clock of the thread's processor time where that includes what soft
 // interrupts do on its behalf, which a kernel with CONFIG_IRQ_TIME_ACCOUNTING leaves out:
 // there it and the time spent waiting for the core do not make up the time that went by.
-func clockOf(b *testing.B, c *contender) func() time.Duration {
+func clockOf(b *testing.B, c *contender) (func() time.Duration, error) {
 	b.Helper()
 	began, cpu, waited := time.Now(), threadTime(), queueTime(b)
 	for range trialSlices {
 		if err := c.slice(newStopwatch(threadTime)); err != nil {
-			b.Fatalf("%s: %v", c.name, err)
+			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	all := time.Since(began)
 	if known := threadTime() - cpu + queueTime(b) - waited; known < all*8/10 {
 		b.Logf("the thread's time leaves out %v of %v: times are of the clock", all-known, all)
-		return func() time.Duration { return time.Since(began) }
+		return func() time.Duration { return time.Since(began) }, nil
 	}
-	return threadTime
+	return threadTime, nil
 }
 
 // threadTime is the processor time of this thread.

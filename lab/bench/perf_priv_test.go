@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,8 +26,8 @@ const (
 )
 
 // shares logs what the functions of the kernel and the programs take, of plain IPv6 and of
-// this build, if perf is installed. The samples are those of the thread that does the work.
-func shares(b *testing.B, all []*contender, units int) {
+// this build, if perf is installed. The samples are those of the threads that do the work.
+func shares(b *testing.B, threads crew, all []*contender, units int) {
 	b.Helper()
 	if !topo.Installed("perf") {
 		b.Log("perf is not installed: no shares")
@@ -38,7 +39,7 @@ func shares(b *testing.B, all []*contender, units int) {
 	for i, name := range names {
 		c, sum := contenderOf(all, name), map[string]float64{}
 		for range profileTurns {
-			for symbol, share := range profile(b, c) {
+			for symbol, share := range profile(b, threads, c) {
 				sum[symbol] += share / profileTurns
 			}
 		}
@@ -47,21 +48,35 @@ func shares(b *testing.B, all []*contender, units int) {
 	b.Logf("shares of perf, times the medians above:\n%s", sharesTable(names, found, ns, leastShare))
 }
 
-// profile samples this thread while a contender works.
-func profile(b *testing.B, c *contender) map[string]float64 {
+// profile samples the threads while a contender works.
+func profile(b *testing.B, threads crew, c *contender) map[string]float64 {
 	b.Helper()
+	var ids []string
+	for i := range threads.size() {
+		threads.do(b, i, func() error {
+			ids = append(ids, strconv.Itoa(unix.Gettid()))
+			return nil
+		})
+	}
 	file := filepath.Join(b.TempDir(), "perf.data")
 	ctx, cancel := context.WithTimeout(b.Context(), within)
 	defer cancel()
 	record := exec.CommandContext(ctx, topo.Program("perf"), "record", "-q", "-e", "cpu-clock", "-F", profileRate,
-		"-t", strconv.Itoa(unix.Gettid()), "-o", file)
+		"-t", strings.Join(ids, ","), "-o", file)
 	var said bytes.Buffer
 	record.Stderr = &said
 	must(b, record.Start())
 	begun := func() bool { s, err := os.Stat(file); return err == nil && s.Size() > 0 }
 	testutil.Eventually(b, within, begun, "perf to record")
-	for began := threadTime(); threadTime()-began < profileFor/profileTurns; {
-		must(b, c.slice(newStopwatch(threadTime)))
+	var worked time.Duration
+	for n := 0; worked < profileFor/profileTurns; n++ {
+		threads.do(b, n, func() error {
+			s := newStopwatch(threadTime)
+			s.thread = n % threads.size()
+			began := threadTime()
+			defer func() { worked += threadTime() - began }()
+			return c.slice(s)
+		})
 	}
 	must(b, record.Process.Signal(syscall.SIGINT))
 	_ = record.Wait() // interrupted, as asked

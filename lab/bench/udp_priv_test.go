@@ -46,7 +46,7 @@ func BenchmarkUDPPackets(b *testing.B) {
 			}
 			compare(b, all, asked)
 			if c.name == "settled" {
-				shares(b, all, slicePackets)
+				shares(b, nil, all, slicePackets)
 			}
 		})
 	}

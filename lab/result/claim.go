@@ -126,7 +126,7 @@ type Claim struct {
 	Reason   string   `json:"reason,omitempty"` // why it was not measured
 	Pass     bool     `json:"pass"`             // never true for a claim that was not measured
 	// Disturbed says that the claim has a value, which does not count: it is of time, and the
-	// machine stood still.
+	// machine stood still, or other programs had most of it.
 	Disturbed bool `json:"disturbed,omitempty"`
 }
 
@@ -237,10 +237,9 @@ func (r *Result) judge(e Expectation) Claim {
 			return c
 		}
 	}
-	if e.Kind == Timing && r.StallMonitor.Disturbed {
+	if why := r.StallMonitor.Excuse(); e.Kind == Timing && why != "" {
 		c.Disturbed = true
-		c.Reason = fmt.Sprintf("the machine stood still for %.0f ms; measured: %s", r.StallMonitor.WorstMs,
-			strconv.FormatFloat(v, 'g', 4, 64))
+		c.Reason = fmt.Sprintf("%s; measured: %s", why, strconv.FormatFloat(v, 'g', 4, 64))
 		return c
 	}
 	c.Measured, c.Value, c.Pass = true, &v, holds(v, e.Op, e.Bound)

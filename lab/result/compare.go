@@ -123,7 +123,7 @@ func conditions(a, b *Result) []Difference {
 	note(true, "processor", fmt.Sprintf("%s, %d cores", a.Machine.CPU, a.Machine.Cores),
 		fmt.Sprintf("%s, %d cores", b.Machine.CPU, b.Machine.Cores))
 	note(true, "congestion control", a.Machine.Congestion, b.Machine.Congestion)
-	note(true, "disturbed by the machine", a.StallMonitor.Disturbed, b.StallMonitor.Disturbed)
+	note(true, "disturbed by the machine", a.StallMonitor.Excuse() != "", b.StallMonitor.Excuse() != "")
 	versions := maps.Clone(a.Machine.Versions)
 	if versions == nil {
 		versions = map[string]string{}

@@ -36,6 +36,7 @@ func Merge(runs []*Result) (*Result, error) {
 		})
 	}
 	out.StallMonitor.BusyPct /= max(out.Seconds, 1e-9)
+	out.StallMonitor.OthersPct /= max(out.Seconds, 1e-9)
 	out.mergeMetrics(runs)
 	out.Claims = out.mergeClaims(runs)
 	for _, c := range out.Claims {

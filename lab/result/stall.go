@@ -29,6 +29,7 @@ type StallMonitor struct {
 	RoamMs    float64 `json:"roam_worst_ms,omitempty"` // the longest stall that the daemon under test made
 	StealMs   float64 `json:"steal_ms"`                // CPU time that the hypervisor took away
 	BusyPct   float64 `json:"busy_pct"`                // of all cores
+	OthersPct float64 `json:"others_pct,omitempty"`    // of all cores: OwnerOthers had them; 0 if nobody looked
 	Disturbed bool    `json:"disturbed"`               // a stall above the limit, not the daemon's, in the reported run
 	Repeats   int     `json:"repeats,omitempty"`       // runs or cells thrown away because they were disturbed
 	// Cells are disturbed cells that the result contains nevertheless.
@@ -78,7 +79,26 @@ func (s *StallMonitor) Keep(keep func(Stall) bool) {
 // Excused reports whether there is a stall that excuses.
 func (s *StallMonitor) Excused() bool { return slices.ContainsFunc(s.Stalls, Stall.Excuses) }
 
-// add adds the report about another run, which took some seconds. BusyPct is then the sum of
+// sharedPct is the share of all cores with which other programs slow a run down. Its own on
+// two cores take a third to a half of them in most experiments.
+const sharedPct = 50
+
+// Shared reports whether other programs had most of the machine. No stall need be seen then,
+// as the stall monitor goes before other threads, but those of the run wait.
+func (s *StallMonitor) Shared() bool { return s.OthersPct > sharedPct }
+
+// Excuse says why times measured in the run are no figures of Roam; "" if they are.
+func (s *StallMonitor) Excuse() string {
+	switch {
+	case s.Disturbed:
+		return fmt.Sprintf("the machine stood still for %.0f ms", s.WorstMs)
+	case s.Shared():
+		return fmt.Sprintf("other programs had %.0f %% of the processors", s.OthersPct)
+	}
+	return ""
+}
+
+// add adds the report about another run, which took some seconds. Shares are then the sums of
 // shares by seconds.
 func (s *StallMonitor) add(o StallMonitor, seconds float64) {
 	s.WorstMs, s.RoamMs = max(s.WorstMs, o.WorstMs), max(s.RoamMs, o.RoamMs)
@@ -88,6 +108,7 @@ func (s *StallMonitor) add(o StallMonitor, seconds float64) {
 	s.Cells = append(s.Cells, o.Cells...)
 	s.StealMs += o.StealMs
 	s.BusyPct += o.BusyPct * seconds
+	s.OthersPct += o.OthersPct * seconds
 	for core, ms := range o.StealByCoreMs {
 		if s.StealByCoreMs == nil {
 			s.StealByCoreMs = map[int]float64{}
@@ -147,6 +168,9 @@ func (s *StallMonitor) InWords() (lines []string) {
 	if s.Disturbed {
 		lines = append(lines, fmt.Sprintf("the machine itself stood still for %.0f ms; times are not judged%s",
 			s.WorstMs, whose))
+	}
+	if s.Shared() && !s.Disturbed {
+		lines = append(lines, s.Excuse()+"; times are not judged")
 	}
 	if s.RoamMs > 0 {
 		line := fmt.Sprintf("Roam's daemon kept a core from others for %.0f ms, which excuses no figure", s.RoamMs)

@@ -42,3 +42,37 @@ func TestStallsOfTheDaemonExcuseNothing(t *testing.T) {
 		t.Error(q)
 	}
 }
+
+// Where other programs had most of the machine, times say nothing of Roam, though no thread of
+// the stall monitor was late.
+func TestOthersExcuseTimes(t *testing.T) {
+	for others, shared := range map[float64]bool{0: false, 50: false, 51: true, 74: true} {
+		r := New("x")
+		r.StallMonitor = StallMonitor{LimitMs: 20, WorstMs: 7, OthersPct: others}
+		for k, v := range map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 80, "ratio": 1} {
+			r.Set(k, v)
+		}
+		r.Judge(expectations(t))
+		want := map[bool]Verdict{false: Failed, true: Inconclusive}[shared]
+		if r.Verdict != want || r.Correctness() != Passed {
+			t.Errorf("%g %%: %s, correctness %s; want %s", others, r.Verdict, r.Correctness(), want)
+		}
+		words := strings.Join(r.StallMonitor.InWords(), "\n")
+		if strings.Contains(words, "had 74 % of the processors; times are not judged") != (others == 74) {
+			t.Errorf("%g %%: %q", others, words)
+		}
+		if shared && !strings.Contains(r.Claims[1].Reason, "of the processors; measured: 80") {
+			t.Errorf("%g %%: %q", others, r.Claims[1].Reason)
+		}
+	}
+}
+
+func TestMergeWeighsOthers(t *testing.T) {
+	a, b := New("x"), New("x")
+	a.Seconds, a.StallMonitor.OthersPct = 10, 80
+	b.Seconds, b.StallMonitor.OthersPct = 30, 20
+	out, err := Merge([]*Result{a, b})
+	if err != nil || out.StallMonitor.OthersPct != 35 {
+		t.Errorf("%+v, %v; want 35 %%", out.StallMonitor, err)
+	}
+}

@@ -9,8 +9,8 @@ const (
 	Passed Verdict = "pass"
 	// Failed: a measured claim does not hold.
 	Failed Verdict = "FAIL"
-	// Inconclusive: no measured claim fails, but a key claim was not measured, or the machine
-	// stood still while a time was measured.
+	// Inconclusive: no measured claim fails, but a key claim was not measured, or a time was
+	// measured while the machine stood still or other programs had most of it.
 	Inconclusive Verdict = "inconclusive"
 )
 

@@ -29,10 +29,13 @@ func TestExampleRuns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, p.out.String())
 	}
 	p.gone(t)
-	p.says(t, "captures:", "(2 files)", "report:", "pass     the flow ran", "published: 10", "example: pass")
+	p.says(t, "captures:", "(2 files)", "report:", "the flow ran  ", "published: 10", "example: pass")
 	r, err := result.ReadJSON(filepath.Join(p.dir, "r.json"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c := r.Claims[0]; c.Says != "the flow ran" || !c.Pass {
+		t.Errorf("claim %+v", c)
 	}
 	if r.Runs != 2 || len(r.Each) != 2 || r.Each[0].Seed != 1 || r.Each[1].Seed != 2 || len(r.Each[0].Series) == 0 ||
 		r.Stats["lost_ms"].N != 2 {

@@ -76,7 +76,7 @@ func watch(in io.Reader, limit float64, run *sampler, tell func(result.Stall)) r
 	cores := allowedCores()
 	runtime.GOMAXPROCS(len(cores) + 3)
 	out := result.StallMonitor{Cores: len(cores), LimitMs: limit}
-	before, stolen := cpuTimes(), stealByCore()
+	before, stolen, began := cpuTimes(), stealByCore(), time.Now()
 	quit := make(chan struct{})
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -119,8 +119,18 @@ func watch(in io.Reader, limit float64, run *sampler, tell func(result.Stall)) r
 	}
 	if run != nil {
 		out.Processes = run.report()
+		out.OthersPct = othersPct(&out, time.Since(began))
 	}
 	return out
+}
+
+// othersPct is what of all cores neither was idle nor was had by the threads of the run.
+func othersPct(s *result.StallMonitor, watched time.Duration) float64 {
+	own := 0.0
+	for _, p := range s.Processes {
+		own += p.RunMs
+	}
+	return max(0, s.BusyPct-100*own/(float64(s.Cores)*watched.Seconds()*1e3))
 }
 
 // stand is one thread on one core. If it cannot be bound to its core, it records

@@ -2,6 +2,7 @@ package stallmonitor
 
 import (
 	"io"
+	"math"
 	"testing"
 	"time"
 
@@ -32,5 +33,19 @@ func TestMainRefuses(t *testing.T) {
 		if err := Main(args); err == nil {
 			t.Errorf("arguments %v accepted", args)
 		}
+	}
+}
+
+// Two cores that were busy for 90 % of 10 s, of which the run had 6 s.
+func TestOthersPct(t *testing.T) {
+	s := result.StallMonitor{Cores: 2, BusyPct: 90, Processes: map[result.Owner]result.Processes{
+		result.OwnerRoam: {RunMs: 1000, WaitMs: 9000}, result.OwnerEmulator: {RunMs: 2000}, result.OwnerWorkload: {RunMs: 3000},
+	}}
+	if got := othersPct(&s, 10*time.Second); math.Abs(got-60) > 1e-9 {
+		t.Errorf("%g %%, want 60", got)
+	}
+	s.BusyPct = 29 // less than its threads say: ticks are coarse
+	if got := othersPct(&s, 10*time.Second); got != 0 {
+		t.Errorf("%g %%, want 0", got)
 	}
 }

@@ -114,6 +114,17 @@ func (h *Host) Do(f func() error) error {
 	return <-ch
 }
 
+// DoHere is Do on the calling thread, whose goroutine must be locked to it: so what f opens is
+// in the table of files of that thread. It returns an error too if the thread could not leave
+// the namespace again.
+func (h *Host) DoHere(f func() error) error {
+	restored, err := h.inside(f)
+	if !restored {
+		err = errors.Join(err, fmt.Errorf("cannot leave the namespace of %s", h.name))
+	}
+	return err
+}
+
 // inside switches the locked thread to the host's namespace around f.
 func (h *Host) inside(f func() error) (restored bool, err error) {
 	old, err := os.Open(threadNetns())
