@@ -66,6 +66,9 @@ func (c *node) SeenOutside(own roam.L64) []roam.L64 {
 	return []roam.L64{own}
 }
 
+// Sites returns what HandleSite took last, or an earlier core had saved.
+func (c *node) Sites() map[roam.L64][]roam.L64 { return maps.Clone(c.host.border) }
+
 // HandleSite takes which locators the border of a site makes of ours now, the most preferred first,
 // in place of what it told before. Peers are told if that changes what they know. The caller knows
 // that the border says so.

@@ -68,6 +68,36 @@ __noinline int table_path(const struct session_entry *p, __u32 table, __u32 port
 	return i;
 }
 
+/* The path of a connection whose session has no table, as their map is full, or -1: the usable one
+ * of the greatest weight over its locators and the ports. As both ends compare the same numbers, they
+ * agree while the same paths are usable. The index goes with the weight, as in choose_path.
+ */
+__noinline int hashed_path(const struct session_entry *p, __u32 ports)
+{
+	__u64 best = MAX_PATHS;
+	__u32 i;
+
+	if (!p)
+		return -1;
+	for (i = 0; i < MAX_PATHS; i++) {
+		struct uplink *u;
+		__u64 score;
+		__u32 index;
+
+		if (i >= p->n_paths)
+			break;
+		index = path_uplink(p, i);
+		u = bpf_map_lookup_elem(&uplinks, &index);
+		if (!u || !(u->flags & UPLINK_USABLE))
+			continue;
+		score = (__u64)flow_weight(u->l64, p->remote[path_remote(p, i)], ports) << 32 | 1U << 31 | i;
+		if (score > best)
+			best = score;
+	}
+	i = best & (2 * MAX_PATHS - 1);
+	return i | -(i / MAX_PATHS);
+}
+
 /* Does TCP retransmit the segment of a time-out? Then the window is one segment, and this
  * is the oldest unacknowledged one. The same holds without a time-out where paths of
  * unequal length have shut the window.
@@ -130,7 +160,8 @@ __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, s
 		__be32 seq, ack;
 		__u8 words, flags, window[2];
 	} t;
-	int keep;
+	__u32 ports;
+	int keep, i;
 
 	if (!p || !d || bpf_skb_load_bytes(skb, at, &t, sizeof(t)))
 		return -1;
@@ -139,7 +170,9 @@ __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, s
 		watch_tcp(skb, p, d, t.seq);
 	if (!keep && !(p->flags & ENTRY_PLACED))
 		return -1;
-	return table_path(p, 0, ports_of(bpf_ntohs(t.from), bpf_ntohs(t.to)), skb->len, keep);
+	ports = ports_of(bpf_ntohs(t.from), bpf_ntohs(t.to));
+	i = table_path(p, 0, ports, skb->len, keep);
+	return i < 0 && p->flags & ENTRY_PER_FLOW ? hashed_path(p, ports) : i;
 }
 
 #endif

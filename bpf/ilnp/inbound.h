@@ -93,12 +93,17 @@ __noinline int is_for_name(struct __sk_buff *skb, const struct inbound *in)
 	return is;
 }
 
-/* Answers an echo request that bears the nonce of its session. Negative: it is the stack's. */
+/* Answers an echo request that bears the nonce of its session. Negative: it is the stack's. The
+ * answer to any request but a probe is a packet of this host, so where the host has rules these
+ * decide how it leaves.
+ */
 static __always_inline int answer_in_session(struct __sk_buff *skb, const struct session_entry *p, struct inbound *in,
 					     int known)
 {
 	int verdict;
 
+	if (p->rules && !is_probe(skb, in))
+		return -1;
 	if (is_unvalidated(p, known))
 		spend_allowance(p, in->src.l64.v, skb->len - in->l3);
 	verdict = answer_echo(skb, in, &p->local_nonce);

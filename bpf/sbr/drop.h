@@ -22,6 +22,7 @@ enum counter {
 	RX_DELIVERED,      /* packets to internal locators that left by a link to the inside */
 	PASS_FALLBACK,     /* packets of no flow, forwarded as they are */
 	PASS_STACK,        /* packets left to the stack of this host, for their hop limit */
+	PASS_OTHER_LINK,   /* packets of a VLAN, or to another hardware address: not of this link */
 	FLOW_CONFIRMED,    /* flows of which both nodes have sent a nonce */
 	FLOW_TABLE_FULL,   /* not lost: flows for which there was no space, which keep to the preferred locator */
 	DROP_HANDED_OVER,  /* not lost: Locator Update or ICMPv6 error given to the daemon, or too big for its link */

@@ -210,13 +210,25 @@ static __always_inline void enter(const struct plain *p, struct share *live)
 	count(RX_DIRECT);
 }
 
+/* Is a packet for another device of this host or of the network on this link: one of a VLAN, or to
+ * another hardware address, which a link shows in promiscuous mode? A tag with VLAN 0 is a priority
+ * only.
+ */
+static __always_inline int is_of_other_link(struct __sk_buff *skb)
+{
+	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
+}
+
 /* Reads a packet at tc; nonzero: it is no plain one. The sum of a device over the whole packet is
  * kept by the full path.
  */
 static __always_inline int read_skb(struct __sk_buff *skb, struct plain *p)
 {
-	struct packet_facts facts = facts_of(skb);
+	struct packet_facts facts;
 
+	if (skb->pkt_type == PACKET_OTHERHOST || skb->vlan_present)
+		return -1;
+	facts = facts_of(skb);
 	if (facts.l3 != ETH_LEN || facts.ip_summed == CHECKSUM_COMPLETE ||
 	    read_plain((void *)(long)skb->data, (void *)(long)skb->data_end, skb->len, p))
 		return -1;

@@ -21,6 +21,20 @@ static __always_inline struct locator *locator_of(union half l64)
 	return bpf_map_lookup_elem(&locators, &l64);
 }
 
+/* Does a packet that came by a link belong to it? The tag of its priority is taken off, as the stack
+ * does: it would leave with the packet.
+ */
+static __always_inline int came_by_link(struct __sk_buff *skb)
+{
+	if (skb->protocol != bpf_htons(ETH_P_IPV6))
+		return 0;
+	if (is_of_other_link(skb)) {
+		count(PASS_OTHER_LINK);
+		return 0;
+	}
+	return !skb->vlan_present || !bpf_skb_vlan_pop(skb);
+}
+
 /* Reads addresses; PASS_ON: no packet that may cross the border. 0: it may. */
 static __always_inline int read_addresses(struct __sk_buff *skb, struct crossing *x)
 {
@@ -139,7 +153,7 @@ static __always_inline int full_outward(struct __sk_buff *skb)
 	struct crossing x = {};
 	struct locator *from, *to;
 
-	if (!b || read_addresses(skb, &x))
+	if (!b || !came_by_link(skb) || read_addresses(skb, &x))
 		return PASS_ON;
 	from = hinted_group(b, x.ip.src.l64);
 	if (!from)
@@ -238,7 +252,7 @@ static __always_inline int full_inward(struct __sk_buff *skb)
 	struct locator *from, *to;
 	int index;
 
-	if (!b || read_addresses(skb, &x))
+	if (!b || !came_by_link(skb) || read_addresses(skb, &x))
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);
 	if (from && from->kind == LOCATOR_INTERNAL)
@@ -313,7 +327,7 @@ int sbr_uplink_egress(struct __sk_buff *skb)
 		return PASS_ON;
 	}
 	b = this_border();
-	if (read_addresses(skb, &x) || !b)
+	if (!b || is_of_other_link(skb) || read_addresses(skb, &x))
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);
 	if (from && from->kind == LOCATOR_INTERNAL && b->fallback != FALLBACK_FORWARD)
@@ -335,7 +349,7 @@ int sbr_inside_egress(struct __sk_buff *skb)
 		count(RX_DELIVERED);
 		return PASS_ON;
 	}
-	if (read_addresses(skb, &x))
+	if (is_of_other_link(skb) || read_addresses(skb, &x))
 		return PASS_ON;
 	to = locator_of(x.ip.dst.l64);
 	if (to && to->kind == LOCATOR_INTERNAL)

@@ -145,6 +145,7 @@ func TestFaults(t *testing.T) {
 		{"relative", "[host]\nrun_dir = \"run\"", "host.run_dir"},
 		{"long run dir", "[host]\nrun_dir = \"/" + strings.Repeat("x", 90) + "\"", "at most 90 characters"},
 		{"glob", "[uplinks]\nexclude = [\"a[\"]", "t:2:1: uplinks.exclude: \"a[\""},
+		{"border twice", "[uplinks]\nborder = [\"edge\", \"Edge.\"]", `t:2:1: uplinks.border: "Edge." is listed twice`},
 		{"disabled", "[uplinks]\ndisabled = [\"\"]", "uplinks.disabled"},
 		{"listen", "[dns]\nlisten = \"0.0.0.0:53\"", "a loopback address and port"},
 		{"listen port", "[dns]\nlisten = \"127.0.0.1\"", "a loopback address and port"},

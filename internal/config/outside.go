@@ -73,6 +73,10 @@ func (c *checker) names(key string, list []string) (out []string) {
 			c.refuse(key, strconv.Quote(text))
 			continue
 		}
+		if slices.Contains(out, name) {
+			c.fault(key, "%q is listed twice", text)
+			continue
+		}
 		out = append(out, name)
 	}
 	return out

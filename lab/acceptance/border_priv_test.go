@@ -225,6 +225,10 @@ func TestBorder(t *testing.T) {
 		if lost > 0 {
 			t.Errorf("%d of %d datagrams lost", lost, sent)
 		}
+		before := announced(t, s) // anew: the programs' notes of it are by indices of the former policy
+		ping(t, s, "-c", "1000", "-i", "0.002")
+		tx, _ := shares(t, s, before)
+		wantShare(t, "after the restart, sent", tx, 0.5, 1000)
 	})
 	t.Run("a restart ends a command's drain", func(t *testing.T) { drainEnds(t, s) })
 	t.Run("a provider's link goes", func(t *testing.T) {

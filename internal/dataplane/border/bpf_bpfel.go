@@ -71,20 +71,21 @@ const (
 	bpfCounterRX_DELIVERED       bpfCounter = 10
 	bpfCounterPASS_FALLBACK      bpfCounter = 11
 	bpfCounterPASS_STACK         bpfCounter = 12
-	bpfCounterFLOW_CONFIRMED     bpfCounter = 13
-	bpfCounterFLOW_TABLE_FULL    bpfCounter = 14
-	bpfCounterDROP_HANDED_OVER   bpfCounter = 15
-	bpfCounterDROP_RING_FULL     bpfCounter = 16
-	bpfCounterDROP_TOO_LONG      bpfCounter = 17
-	bpfCounterDROP_MALFORMED     bpfCounter = 18
-	bpfCounterDROP_FALLBACK      bpfCounter = 19
-	bpfCounterDROP_NO_LINK       bpfCounter = 20
-	bpfCounterDROP_SPOOFED       bpfCounter = 21
-	bpfCounterDROP_INTERNAL      bpfCounter = 22
-	bpfCounterDROP_FRAGMENT      bpfCounter = 23
-	bpfCounterDROP_LEAK          bpfCounter = 24
-	bpfCounterDROP_KERNEL_HELPER bpfCounter = 25
-	bpfCounterCOUNTERS           bpfCounter = 26
+	bpfCounterPASS_OTHER_LINK    bpfCounter = 13
+	bpfCounterFLOW_CONFIRMED     bpfCounter = 14
+	bpfCounterFLOW_TABLE_FULL    bpfCounter = 15
+	bpfCounterDROP_HANDED_OVER   bpfCounter = 16
+	bpfCounterDROP_RING_FULL     bpfCounter = 17
+	bpfCounterDROP_TOO_LONG      bpfCounter = 18
+	bpfCounterDROP_MALFORMED     bpfCounter = 19
+	bpfCounterDROP_FALLBACK      bpfCounter = 20
+	bpfCounterDROP_NO_LINK       bpfCounter = 21
+	bpfCounterDROP_SPOOFED       bpfCounter = 22
+	bpfCounterDROP_INTERNAL      bpfCounter = 23
+	bpfCounterDROP_FRAGMENT      bpfCounter = 24
+	bpfCounterDROP_LEAK          bpfCounter = 25
+	bpfCounterDROP_KERNEL_HELPER bpfCounter = 26
+	bpfCounterCOUNTERS           bpfCounter = 27
 )
 
 type bpfCredits struct {

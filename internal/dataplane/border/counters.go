@@ -16,6 +16,7 @@ var counterTable = [bpfCounterCOUNTERS]dataplane.Label{
 	bpfCounterRX_DELIVERED:       {"rx_delivered", "packets that left by a link to the inside"},
 	bpfCounterPASS_FALLBACK:      {"pass_fallback", "packets of no flow, forwarded as they are (border.fallback)"},
 	bpfCounterPASS_STACK:         {"pass_stack", "packets left to this host's stack, which answers"},
+	bpfCounterPASS_OTHER_LINK:    {"pass_other_link", "packets of a VLAN of a link, or to another hardware address, left as they are"},
 	bpfCounterFLOW_CONFIRMED:     {"flow_confirmed", "flows of which both nodes have sent a nonce"},
 	bpfCounterFLOW_TABLE_FULL:    {"flow_table_full", "flows for which there was no space"},
 	bpfCounterDROP_HANDED_OVER:   {"handed_over", "updates, errors and packets that are too big, given to the daemon"},

@@ -205,3 +205,30 @@ func TestPeerAsksForAnswers(t *testing.T) {
 		}
 	}
 }
+
+// The answer to an echo request that is no probe is a packet of this host: the stack makes it, and
+// the host's rules divide such answers. Without rules of its own the program answers, and
+// probes always.
+func TestEchoesUnderRules(t *testing.T) {
+	r := newRig(t)
+	rules := flowRules(weighted(share("a", 80), share("b", 20)))
+	p := ruledSession(r, rules, there)
+	ping := mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 9, 7, make([]byte, 56)))
+	probe := echo(t, there, theirNonce, true, 9)
+	r.check([]verdictCase{
+		{"ping", ping, passOn, deliveredNonce, nil},
+		{"probe", probe, redirect, counts{"rx_echo_reflected": 1}, nil},
+	})
+	reply := toPeer(ip6.ICMPv6, append([]byte{ilnpwire.TypeEchoReply, 0, 0, 0, 0, 9, 0, 7}, make([]byte, 56)...))
+	sent := map[roam.L64]int{}
+	for range 100 {
+		sent[r.from(reply)]++
+	}
+	if sent[locA] != 80 || sent[locB] != 20 {
+		t.Errorf("of 100 answers %v leave, want 80 from %v and 20 from %v", sent, locA, locB)
+	}
+	p.Seq++
+	p.Rules, p.Ruled, p.Answers = ilnp.RuleUse{}, nil, true
+	r.upsert(p)
+	r.check([]verdictCase{{"ping, rules of the peer alone", ping, redirect, counts{"rx_echo_reflected": 1}, nil}})
+}

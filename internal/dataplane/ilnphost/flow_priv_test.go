@@ -1,6 +1,7 @@
 package ilnphost
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -134,6 +135,36 @@ func TestConnectionsLeavePaths(t *testing.T) {
 		if ways := r.connection(port, 443); len(ways) != 1 || !ways[way{here + 1, there}] {
 			t.Errorf("port %d: %v", port, ways)
 		}
+	}
+}
+
+// Where the map of tables was full a session has none. A connection that must keep to one path does
+// so by the weights of the paths, which the other end computes, too.
+func TestConnectionsWithoutATable(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{here, here + 1}, []roam.L64{there, else1})
+	p.PerFlow = true
+	r.upsert(p)
+	for _, k := range keysOf[bpfTableKey, bpfFlowTable](r.objs.FlowTables) {
+		r.must(r.objs.FlowTables.Delete(&k))
+	}
+	used := make(map[way]int)
+	for port := uint16(40000); port < 40040; port++ {
+		ways := make(map[way]bool)
+		for range 4 {
+			r.send(ip6.UDP, udp(100)) // the turns of the session change
+			maps.Copy(ways, r.connection(port, 443))
+			maps.Copy(ways, r.connection(443, port))
+		}
+		if len(ways) != 1 {
+			t.Errorf("ports %d and 443, in both directions: %v", port, ways)
+		}
+		for w := range ways {
+			used[w]++
+		}
+	}
+	if len(used) != 4 {
+		t.Errorf("40 connections take %v", used)
 	}
 }
 

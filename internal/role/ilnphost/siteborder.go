@@ -20,6 +20,9 @@ const (
 	// questions on a link.
 	askBorder      = time.Minute
 	askBorderAgain = 100 * time.Millisecond
+	// leaveBorder is how long a border leaves questions unanswered before another one on its link
+	// counts: two that answer in turn would have the host announce other locators each time.
+	leaveBorder = 30 * time.Second
 	// mostOfSite is how many locators of the site count for one of ours: those of a proof.
 	mostOfSite = ilnp.ProofLocators
 )
@@ -33,13 +36,21 @@ type siteBorders struct {
 
 // siteBorder is the border on one link.
 type siteBorder struct {
-	showed   time.Time       // when its notice had effect last
-	asked    time.Time       // when it was asked last,
-	key      nidkey.Key      // with that key,
-	secrets  []nidkey.Secret // of which and each border's, as an answer costs no operation with a public key
-	answered bool            // it has answered that
-	sequence uint64          // of its latest answer
+	showed   time.Time      // when its notice had effect last
+	asked    time.Time      // when it was asked last,
+	key      nidkey.Key     // with that key,
+	secrets  []borderSecret // of which and each border's, as an answer costs no operation with a public key
+	answered bool           // it has answered that
+	since    time.Time      // of the first question after its latest answer
+	public   nidkey.Public  // of the border that counts; zero: none yet
+	sequence uint64         // of its latest answer
 	sites    map[roam.L64][]roam.L64
+}
+
+// borderSecret is what a question has for one border.
+type borderSecret struct {
+	of     nidkey.Public
+	secret nidkey.Secret
 }
 
 // open opens the socket; a host without it does without what borders tell.
@@ -90,8 +101,9 @@ func (b *siteBorders) handle(now time.Time, h *Host, n rawio.SiteNotice) {
 		}
 	case ilnp.SiteAnswer:
 		asked := !at.asked.IsZero() && !at.answered && n.Asker == at.key.Public
-		if asked && isOfBorder(n.SiteNotice, at.secrets) {
-			at.answered, at.sequence = true, n.Sequence
+		of, known := borderOf(n.SiteNotice, at.secrets)
+		if asked && known && at.counts(now, of) {
+			at.answered, at.public, at.sequence = true, of, n.Sequence
 			at.learn(usableSites(n.SiteNotice, h.cfg.Host.SessionPrefix))
 			b.tell(now, h)
 		}
@@ -109,16 +121,27 @@ func (at *siteBorder) learn(sites map[roam.L64][]roam.L64) {
 	at.sites = sites
 }
 
-// isOfBorder reports whether one of the borders with which there are these secrets has made an answer.
-func isOfBorder(n ilnp.SiteNotice, secrets []nidkey.Secret) bool {
-	return slices.ContainsFunc(secrets, func(s nidkey.Secret) bool { return n.Verify(s.Bytes()) })
+// counts reports whether a border is the one on its link: the first that answered, until it is silent
+// or no longer named.
+func (at *siteBorder) counts(now time.Time, of nidkey.Public) bool {
+	named := slices.ContainsFunc(at.secrets, func(s borderSecret) bool { return s.of == at.public })
+	return of == at.public || !named || now.Sub(at.since) >= leaveBorder
+}
+
+// borderOf returns which of the borders with which there are these secrets has made an answer.
+func borderOf(n ilnp.SiteNotice, secrets []borderSecret) (of nidkey.Public, ok bool) {
+	i := slices.IndexFunc(secrets, func(s borderSecret) bool { return n.Verify(s.secret.Bytes()) })
+	if i < 0 {
+		return of, false
+	}
+	return secrets[i].of, true
 }
 
 // secretsWith returns what a key shares with each of the borders.
-func secretsWith(asked nidkey.Key, borders []nidkey.Public) (list []nidkey.Secret) {
+func secretsWith(asked nidkey.Key, borders []nidkey.Public) (list []borderSecret) {
 	for _, p := range borders {
 		if secret, err := asked.Shared(p); err == nil {
-			list = append(list, secret)
+			list = append(list, borderSecret{p, secret})
 		}
 	}
 	return list
@@ -136,9 +159,24 @@ func usableSites(n ilnp.SiteNotice, session roam.L64) map[roam.L64][]roam.L64 {
 	return sites
 }
 
-// tell gives the core what all borders say. For an internal locator on several links the first one
-// counts.
+// tell gives the core what all borders say.
 func (b *siteBorders) tell(now time.Time, h *Host) {
+	var known map[roam.L64][]roam.L64
+	if len(h.cfg.Uplinks.Border) > 0 && b.waits(slices.Collect(maps.Keys(h.engine.Links()))) {
+		known = h.engine.Core().Sites()
+	}
+	h.engine.Core().HandleSite(now, b.whole(known))
+}
+
+// waits reports whether the border of one of these links, if it has one, has not answered yet.
+func (b *siteBorders) waits(links []roam.LinkID) bool {
+	return slices.ContainsFunc(links, func(l roam.LinkID) bool { return b.links[l] == nil || b.links[l].sites == nil })
+}
+
+// whole returns what all borders say. For an internal locator on several links the first one counts.
+// Of those of which none says anything, known stays: a daemon that was restarted knows what it had been
+// told, and the borders of its links do not answer at once.
+func (b *siteBorders) whole(known map[roam.L64][]roam.L64) map[roam.L64][]roam.L64 {
 	all := make(map[roam.L64][]roam.L64)
 	for _, link := range slices.Sorted(maps.Keys(b.links)) {
 		for own, list := range b.links[link].sites {
@@ -147,7 +185,12 @@ func (b *siteBorders) tell(now time.Time, h *Host) {
 			}
 		}
 	}
-	h.engine.Core().HandleSite(now, all)
+	for own, list := range known {
+		if all[own] == nil {
+			all[own] = list
+		}
+	}
+	return all
 }
 
 // ask asks the routers on a link for the locators of the site, if the hosts file has the key of a
@@ -164,11 +207,19 @@ func (b *siteBorders) ask(now time.Time, h *Host, link roam.LinkID) {
 		h.log.Warn("draw a key to ask a site border with", "err", err)
 		return
 	}
-	at.asked, at.key, at.answered, at.secrets = now, key, false, secretsWith(key, borderKeys(h))
+	at.question(now, key, secretsWith(key, borderKeys(h)))
 	request := ilnp.SiteNotice{Kind: ilnp.SiteRequest, Asker: key.Public}
 	if err := b.socket.Send(link, rawio.AllRouters, request); err != nil {
 		h.log.Debug("a site border was not asked", "err", err)
 	}
+}
+
+// question notes that the border on a link is asked with a key.
+func (at *siteBorder) question(now time.Time, key nidkey.Key, secrets []borderSecret) {
+	if at.answered || at.asked.IsZero() {
+		at.since = now
+	}
+	at.asked, at.key, at.answered, at.secrets = now, key, false, secrets
 }
 
 // tick asks on links where nobody was asked for long, and forgets links that have gone.

@@ -2,8 +2,10 @@ package ilnphost
 
 import (
 	"crypto/rand"
+	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/nidkey"
@@ -37,7 +39,7 @@ func sealed(t *testing.T, border nidkey.Key, asker nidkey.Public, entries ...iln
 func TestAnswerOfBorder(t *testing.T) {
 	border, other, asked, before := ephemeral(t), ephemeral(t), ephemeral(t), ephemeral(t)
 	borders := []nidkey.Public{ephemeral(t).Public, border.Public}
-	if !isOfBorder(sealed(t, border, asked.Public), secretsWith(asked, borders)) {
+	if of, ok := borderOf(sealed(t, border, asked.Public), secretsWith(asked, borders)); !ok || of != border.Public {
 		t.Error("the border's answer is refused")
 	}
 	changed := sealed(t, border, asked.Public)
@@ -49,12 +51,55 @@ func TestAnswerOfBorder(t *testing.T) {
 		"one without a MAC":             {Kind: ilnp.SiteAnswer, Asker: asked.Public},
 		"one by the asker's key itself": sealed(t, asked, asked.Public),
 	} {
-		if isOfBorder(n, secretsWith(asked, borders)) {
+		if _, ok := borderOf(n, secretsWith(asked, borders)); ok {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	if isOfBorder(sealed(t, border, asked.Public), nil) {
+	if _, ok := borderOf(sealed(t, border, asked.Public), nil); ok {
 		t.Error("without a border that is known an answer is taken")
+	}
+}
+
+// Of two borders that are named and answer on one link, the first one counts until it is silent for
+// leaveBorder, or not named any more; so the host does not announce the locators of one and the other
+// in turn.
+func TestTwoBordersOnALink(t *testing.T) {
+	first, second, asked := ephemeral(t), ephemeral(t), ephemeral(t)
+	both := secretsWith(asked, []nidkey.Public{second.Public, first.Public})
+	now := time.Unix(1000, 0)
+	at := &siteBorder{}
+	answers := func(border nidkey.Key) bool {
+		if !at.answered && at.counts(now, border.Public) {
+			at.answered, at.public = true, border.Public
+			return true
+		}
+		return false
+	}
+	at.question(now, asked, both)
+	if !answers(first) {
+		t.Fatal("the first answer does not count")
+	}
+	for range 10 { // each notice of the second one makes a question
+		now = now.Add(time.Minute)
+		at.question(now, asked, both)
+		if answers(second) || !answers(first) {
+			t.Fatal("the border changes although it answers")
+		}
+	}
+	at.question(now, asked, both)
+	now = now.Add(leaveBorder - time.Second)
+	at.question(now, asked, both)
+	if answers(second) {
+		t.Error("the border changes before it is silent for long")
+	}
+	now = now.Add(time.Second)
+	at.question(now, asked, both)
+	if !answers(second) || answers(first) {
+		t.Error("a silent border stays")
+	}
+	at.question(now, asked, secretsWith(asked, []nidkey.Public{first.Public}))
+	if !answers(first) {
+		t.Error("a border stays that is not named any more")
 	}
 }
 
@@ -78,5 +123,28 @@ func TestUsableSites(t *testing.T) {
 	at.learn(map[roam.L64][]roam.L64{})
 	if !slices.Equal(at.sites[own], []roam.L64{site}) {
 		t.Errorf("with all providers down: %v", at.sites)
+	}
+}
+
+// After a restart the border of one link answers before that of another: what that one had told stays
+// until it answers.
+func TestBordersOfSeveralLinksAfterARestart(t *testing.T) {
+	const ownA, ownB, siteA, siteB, siteC roam.L64 = 0xfd00_0000_0001_0000, 0xfd00_0000_0002_0000,
+		0x2001_0db8_000a_0000, 0x2001_0db8_000b_0000, 0x2001_0db8_000c_0000
+	links := []roam.LinkID{1, 2}
+	b := &siteBorders{links: make(map[roam.LinkID]*siteBorder)}
+	restored := map[roam.L64][]roam.L64{ownA: {siteA}, ownB: {siteB}}
+	if !b.waits(links) {
+		t.Error("no border has answered, and none is waited for")
+	}
+	b.on(1).learn(map[roam.L64][]roam.L64{ownA: {siteC}})
+	want := map[roam.L64][]roam.L64{ownA: {siteC}, ownB: {siteB}}
+	if got := b.whole(restored); !b.waits(links) || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("after the first answer %v, want %v", got, want)
+	}
+	b.on(2).learn(map[roam.L64][]roam.L64{ownB: {siteA}})
+	want[ownB] = []roam.L64{siteA}
+	if got := b.whole(nil); b.waits(links) || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("after both answers %v, want %v", got, want)
 	}
 }

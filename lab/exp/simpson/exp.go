@@ -106,7 +106,8 @@ func measure(ctx context.Context, env *exp.Env, c cell) (v *seen, err error) {
 	}
 	var sections []string
 	for which := range 2 {
-		sections = append(sections, site.Section(which, site.Policy(which, "vlb", c.a, c.b), ""))
+		sections = append(sections, site.Section(which, site.Policy(which, "vlb", c.a, c.b),
+			fmt.Sprintf("announce = \"%dms\"\n", env.Params.Int("announce_ms"))))
 	}
 	err = v.audit(ctx, env, s, func() error {
 		err := s.Roam(node.Binaries{Roam: env.Roam, Roamd: env.Roamd}, "", sections...)

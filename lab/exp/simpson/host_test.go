@@ -70,6 +70,8 @@ func TestEachClaimOfHostSeesRed(t *testing.T) {
 	add("plain IPv6 by the other link", shift(ipv6, 0, 5000))
 	add("requests", func(all []*passage) { all[fifths+1].passed.echoes[0] = [2]uint64{7890, 2110} }, "share-requests")
 	add("replies", func(all []*passage) { all[fifths+1].passed.echoes[1] = [2]uint64{7890, 2110} }, "share-replies")
+	add("no requests counted", func(all []*passage) { all[none+1].passed.echoes[0] = [2]uint64{} }, "share-requests")
+	add("a long probe beside short echoes", func(all []*passage) { all[fifths].passed.echoes[0] = [2]uint64{1, 0} })
 	add("an echo in 10,000 lost", func(all []*passage) { all[none].echoesLost = 60 })
 	add("more echoes lost", func(all []*passage) { all[halves].echoesLost = 61 }, "echoes")
 	add("datagrams lost", func(all []*passage) { all[fifths].datagramsLost = 241 }, "datagrams")

@@ -13,7 +13,7 @@ import (
 func judgeHost(r *result.Result, all []*passage) {
 	least, sent := math.Inf(1), math.Inf(1)
 	var echoes, echoesLost, datagrams, datagramsLost int
-	var behind, longer, jitter, one float64
+	var behind, longer, added, jitter, one float64
 	var answers [2]float64
 	shares, misordered := map[string]float64{}, map[string]float64{}
 	for _, v := range all {
@@ -32,8 +32,8 @@ func judgeHost(r *result.Result, all []*passage) {
 		for h, links := range v.passed.datagrams {
 			least = min(least, float64(links[0]+links[1]))
 			shares[v.name] = max(shares[v.name], off(links, float64(v.share)/100))
-			if e := v.passed.echoes[h]; e != [2]uint64{} {
-				answers[h] = max(answers[h], off(e, float64(v.share)/100))
+			if v.Frame == frameSizes[1] { // what is counted beside shorter echoes are probes of the path MTU
+				answers[h] = max(answers[h], off(v.passed.echoes[h], float64(v.share)/100))
 			}
 		}
 		echoes, echoesLost = echoes+v.echoes, echoesLost+v.echoesLost
@@ -41,6 +41,7 @@ func judgeHost(r *result.Result, all []*passage) {
 		if p := plainOf(all, v); p != nil {
 			behind = max(behind, 100*(1-v.goodput/p.goodput))
 			longer = max(longer, stats.Median(v.rtts)/stats.Median(p.rtts))
+			added = max(added, 1000*(stats.Median(v.rtts)-stats.Median(p.rtts)))
 		}
 	}
 	for name, points := range shares {
@@ -54,6 +55,7 @@ func judgeHost(r *result.Result, all []*passage) {
 	r.Set("datagrams_lost_pct", percent(datagramsLost, datagrams))
 	r.Set("goodput_behind_pct", behind)
 	r.Set("rtt_ratio", longer)
+	r.Set("rtt_added_us", added)
 	r.Set("jitter_ms", jitter)
 	r.Set("misordered_one_locator_pct", one)
 	r.Set("misordered_50_50_pct", misordered["50_50"])

@@ -231,6 +231,9 @@ func (t *step) receiveControl(p *Session, l *Live, m match, known int) (Verdict,
 	case t.isResync(p.RemoteNonce) || message && t.isProbeReply():
 		takes = takeShare(&l.ToldUntil, t.now, t.k.Len)
 	case message && t.c.kind == ilnp.TypeEchoRequest:
+		if p.Rules != 0 && !t.isProbe() {
+			return 0, false // the stack answers, by the rules
+		}
 		if isUnvalidated(p, known) {
 			t.allowance(p, t.src.L64, false).charge(t.k.Len)
 		}

@@ -165,7 +165,23 @@ func (t outward) flowPath(p *Session, l *Live) int {
 	if !keep && !p.is(Placed) {
 		return -1
 	}
-	return t.s.tablePath(p, p.Table, portsOf(from, to), t.k.frame(), keep)
+	i := t.s.tablePath(p, p.Table, portsOf(from, to), t.k.frame(), keep)
+	if i < 0 && p.is(PerFlow) {
+		return t.s.hashedPath(p, portsOf(from, to))
+	}
+	return i
+}
+
+// hashedPath returns the path of a connection whose session has no table, or -1.
+func (s *State) hashedPath(p *Session, ports uint32) int {
+	best, greatest := -1, uint32(0)
+	for i := range min(p.NPaths, MaxPaths) {
+		u := s.uplink(p, i)
+		if w := weight(u.L64, p.Remote[p.path(i).Remote], ports); u.Usable && (best < 0 || w >= greatest) {
+			best, greatest = i, w
+		}
+	}
+	return best
 }
 
 // isSpread reports whether a packet counts in the bytes of its path.

@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/testutil"
+	"roam/lab/site"
+	"roam/lab/workload/frames"
+)
+
+const (
+	mostFlows  = 1_000_000
+	flowsBatch = 8192 // nonces of one side that wait for the other's: half of pending_flows
+	flowNonce  = 0x01020304
+	tableLines = "max_flows = 1048576\nliveness = false\n"
+)
+
+// flowCounts are the numbers of flows among which frames are drawn.
+var flowCounts = []int{1000, 10_000, mostFlows}
+
+// borderFlows measures what a table of a million flows costs: how fast the programs make flows, of a
+// nonce of each node, and what a packet costs that is of any of them. The daemon beside them announces
+// locators for all of these flows meanwhile, on the other core, and nobody acknowledges them.
+func borderFlows(b *testing.B) {
+	build(b)
+	s := flowSite(b)
+	sides := [2]linkEnd{{s.InsideHost, "net1"}, {s.Provider[0], "site"}}
+	nears := [2]linkEnd{{s.Router, "lan"}, {s.Router, "wan0"}}
+	streams := [2]frames.Stream{
+		{From: insideAddr, To: outsideAddr, Size: frames.LeastSize + 8, Flows: mostFlows, Nonce: flowNonce},
+		{From: outsideAddr, To: reached("border"), ByTo: true, Size: frames.LeastSize + 8, Flows: mostFlows, Nonce: flowNonce},
+	}
+	var from [2]*crossing
+	for i := range from {
+		from[i] = newStream(b, "nonces", sides[i], nears[i], streams[i])
+	}
+	var took time.Duration
+	made := 0
+	for ; made < mostFlows; made += flowsBatch {
+		for _, x := range from { // frames follow each other, in both directions by the same flows
+			sent, err := x.from.Send(flowsBatch, sendCore)
+			must(b, err)
+			took += sent.Thread
+		}
+	}
+	all := map[string]*crossing{ways[0]: newCrossing(b, ways[0], "", false)}
+	names, sink := []string{ways[0]}, []linkEnd{sides[1]}
+	var sinks []*frames.Sink // one for all: the device has one program
+	for _, n := range flowCounts {
+		x := newStream(b, fmt.Sprint(n), sides[0], nears[0], frames.Stream{
+			From: insideAddr, To: outsideAddr, Size: frames.LeastSize, Flows: n, Random: true,
+		}, sink...)
+		if sink = nil; sinks == nil {
+			sinks = x.sinks
+		}
+		x.sinks = sinks
+		names, all[x.name] = append(names, x.name), x
+	}
+	few, many := fmt.Sprint(flowCounts[0]), fmt.Sprint(mostFlows)
+	rounds := crossWays(b, names, all, func(rounds map[string][]float64) bool {
+		return beyond(rounds, few, many).Half <= testutil.HalfWidth
+	})
+	b.ReportMetric(0, "ns/op")
+	testutil.Report(b, testutil.Figure{
+		Name: "Border/flows/new", Unit: "1/s", Op: ">=", Bound: 200_000, Value: float64(made) / took.Seconds(),
+		Rounds: made / flowsBatch,
+		Says:   "flows made in a second, of a packet with a nonce from each side, the generator's time included",
+	})
+	for _, n := range flowCounts[1:] {
+		name := fmt.Sprint(n)
+		e := beyond(rounds, few, name)
+		f := testutil.Figure{
+			Name:  "Border/flows/" + name,
+			Says:  fmt.Sprintf("packets a second beyond the entrance over %d random flows / over %s", n, few),
+			Value: e.Mid, Half: e.Half, Rounds: len(rounds[name]),
+			Details: map[string]float64{
+				"ns/packet " + name: testutil.Estimated(less(rounds, name)).Mid,
+				"ns/packet " + few:  testutil.Estimated(less(rounds, few)).Mid,
+			},
+		}
+		if n == mostFlows {
+			f.Op, f.Bound = ">=", 0.6
+		}
+		testutil.Report(b, f)
+	}
+}
+
+// flowSite is a site whose border has space for all flows, and sends by one provider. Its hosts
+// are silent.
+func flowSite(b *testing.B) *site.Site {
+	b.Helper()
+	ctx, stop := context.WithCancel(context.Background()) // the daemon runs until it is closed
+	s, err := site.New("benchflows", false)
+	b.Cleanup(func() { stop(); must(b, s.Close()) })
+	must(b, err)
+	must(b, s.Roam(bin, "", site.Section(0, site.Policy(0, "none", 20, 80), tableLines)))
+	must(b, s.Border.Start(ctx))
+	target := roam.ILV{L64: roam.ILVFromAddr(site.External.Addr()).L64, NID: 1}.Addr()
+	echo(b, s, target)
+	// One neighbour has all inside nodes: a router does not resolve a million.
+	gateway, err := s.InsideHost.LinkLocal("net1")
+	must(b, err)
+	route := s.Router.Command(ctx, "ip", "-6", "route", "add", site.Internals[0].String(), "via", gateway.String(), "dev", "lan",
+		"metric", "1")
+	if out, err := route.CombinedOutput(); err != nil {
+		b.Fatalf("ip route: %v: %s", err, out)
+	}
+	return s
+}
