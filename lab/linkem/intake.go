@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -80,22 +81,23 @@ func (in *intake) run() {
 	urgent(readerPriority)
 	buf := make([]byte, maxFrame)
 	poll := []unix.PollFd{{Fd: int32(in.set), Events: unix.POLLIN}}
-	for {
-		fd, ok := rawEpoll(in.set)
+	for last := clock(); ; {
+		fd, ok := rawEpoll(in.set, alert)
 		switch {
-		case !ok:
-			// The descriptor is good, so this can only end early.
-			_ = pollUntil(poll, never)
-		case fd == in.quit:
+		case ok && fd == in.quit:
 			return
-		default:
-			in.serve(fd, buf)
+		case ok:
+			last = clock()
+			in.serve(fd, last, buf)
+		case clock()-last > alert:
+			_ = pollIdle(poll, never) // the descriptor is good, so this can only end early
+			last = clock()
 		}
 	}
 }
 
-// serve handles a descriptor of a direction that is ready.
-func (in *intake) serve(fd int, buf []byte) {
+// serve handles a descriptor of a direction that is ready, now.
+func (in *intake) serve(fd int, now time.Duration, buf []byte) {
 	for _, d := range *clockwork.dirs.Load() {
 		switch fd {
 		case d.quit:
@@ -110,7 +112,7 @@ func (in *intake) serve(fd int, buf []byte) {
 				in.dismiss(d)
 				close(d.gone)
 			case n < vnetLen+ethLen:
-			case !d.take(clock(), buf[:n]):
+			case !d.take(now, buf[:n]):
 				in.dismiss(d)
 				go d.read()
 			}

@@ -44,11 +44,13 @@ func rawPoll(fds []unix.PollFd, limit time.Duration) error {
 	return nil
 }
 
-// rawEpoll is epoll_pwait(2) for one descriptor that is ready, without waiting. A descriptor
-// that stays ready is next after all others.
-func rawEpoll(set int) (fd int, ok bool) {
+// rawEpoll is epoll_pwait(2) for one descriptor that is ready. It returns early, without one,
+// whenever the runtime wants to interrupt the thread. A descriptor that stays ready is next after
+// all others.
+func rawEpoll(set int, limit time.Duration) (fd int, ok bool) {
 	var e unix.EpollEvent
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(set), uintptr(unsafe.Pointer(&e)), 1, 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(set), uintptr(unsafe.Pointer(&e)), 1,
+		uintptr(limit.Milliseconds()), 0, 0)
 	return int(e.Fd), errno == 0 && n == 1
 }
 
