@@ -30,9 +30,6 @@ func (c *Core) FormerInUse(now time.Time) (sessions, vouches bool) {
 // ForgetFormer gives the former Node Identifier up. Its sessions end.
 func (c *Core) ForgetFormer(now time.Time) {
 	former := c.cfg.Former
-	if former == 0 {
-		return
-	}
 	for _, s := range c.sorted() {
 		if s.localNID == former {
 			c.endSession(now, s, reasonFormer)

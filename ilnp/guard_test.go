@@ -157,6 +157,11 @@ func TestKeyedOptional(t *testing.T) {
 	r := k.record()
 	r.Optional = true
 	k.AddPeer(k.now, r)
+	right := k.peer
+	k.peer.out = right.in
+	k.receive(1, k.sealed(netQ, toQ))
+	k.wantUnmoved("a wrong MAC", reasonWrongMAC)
+	k.peer = right
 	k.receive(1, k.update(netQ, peerNonce, toQ))
 	k.answerProbesTo(netQ, peerNonce)
 	k.wantTargets(netQ)

@@ -226,7 +226,7 @@ func (c handshakes) handleVouch(now time.Time, p ilnpwire.Packet, bytes int) {
 	case slices.Contains(c.cfg.NIDs, v.NID) || next != nil && next.keyed:
 		c.refuse(now, nids, reasonVouchTaken)
 		return
-	case !k.vouched.IsZero() && now.Sub(k.vouched) < vouchRepeat:
+	case now.Sub(k.vouched) < vouchRepeat:
 		return
 	}
 	secret, err := c.cfg.Key.Shared(v.Public)

@@ -186,6 +186,12 @@ func TestVouchForged(t *testing.T) {
 		"for an NID that is known": {reasonVouchTaken, func(p *proofBench, v *ilnpwire.Vouch, _ *roam.NID) {
 			p.b.known[v.NID] = &correspondent{nid: v.NID, keyed: true}
 		}},
+		"for an NID that is known without a key": {"", func(p *proofBench, v *ilnpwire.Vouch, _ *roam.NID) {
+			p.b.known[v.NID] = &correspondent{nid: v.NID}
+		}},
+		"to a host whose key was taken away": {reasonVouchNoKey, func(p *proofBench, _ *ilnpwire.Vouch, _ *roam.NID) {
+			p.b.SetKey(nil)
+		}},
 		"for the reader": {reasonVouchTaken, func(p *proofBench, v *ilnpwire.Vouch, _ *roam.NID) {
 			v.NID = peerNID
 			p.resign(v, thief)
