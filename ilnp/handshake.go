@@ -27,7 +27,7 @@ const (
 
 // handshake is what the initiator of a proof has until the answer comes.
 type handshake struct {
-	ephemeral nidkey.Key
+	ephemeral nidkey.Ready
 	offers    []ilnpwire.Proof // the last few
 	challenge [ilnpwire.ProofTokenLen]byte
 	nobody    Nonce // which nobody sends: stands in the entry for the peer's, that is not known yet
@@ -147,7 +147,7 @@ func tokenOf(root []byte, p ilnpwire.Proof) (token [ilnpwire.ProofTokenLen]byte)
 
 // pair is a private key of this host and a public one of the peer.
 type pair struct {
-	own    *nidkey.Key
+	own    nidkey.Ready
 	public nidkey.Public
 }
 
@@ -164,8 +164,8 @@ func shared(pairs ...pair) (secrets []nidkey.Secret, err error) {
 }
 
 // answered derives the root on the initiator's side.
-func (h *handshake) answered(t transcript, own *nidkey.Key, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
-	s, err := shared(pair{&h.ephemeral, peer}, pair{&h.ephemeral, t.answer}, pair{own, t.answer})
+func (h *handshake) answered(t transcript, own nidkey.Ready, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
+	s, err := shared(pair{h.ephemeral, peer}, pair{h.ephemeral, t.answer}, pair{own, t.answer})
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +173,8 @@ func (h *handshake) answered(t transcript, own *nidkey.Key, peer nidkey.Public, 
 }
 
 // answer derives the root on the responder's side. es was computed as the offer was accepted.
-func (o *offered) answer(t transcript, ephemeral nidkey.Key, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
-	s, err := shared(pair{&ephemeral, o.proof.Ephemeral}, pair{&ephemeral, peer})
+func (o *offered) answer(t transcript, ephemeral nidkey.Ready, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
+	s, err := shared(pair{ephemeral, o.proof.Ephemeral}, pair{ephemeral, peer})
 	if err != nil {
 		return nil, err
 	}

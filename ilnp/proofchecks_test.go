@@ -356,8 +356,11 @@ func TestProofLyingAnswer(t *testing.T) {
 	f.Token = tokenOf(nil, f)
 	ask("a key of low order, and no root", reasonProofForged, f)
 	for _, public := range []nidkey.Public{{}, {1}} {
-		k := ephemeralOf(t, 3)
-		if s, err := shared(pair{&k, p.keys[0].Public}, pair{&k, public}); err == nil || s != nil {
+		k, err := ephemeralOf(t, 3).Ready()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := shared(pair{k, p.keys[0].Public}, pair{k, public}); err == nil || s != nil {
 			t.Errorf("a key of low order has the secrets %v", s)
 		}
 	}
