@@ -234,25 +234,30 @@ func TestChallengeFromOutside(t *testing.T) {
 // TestProofAdmitsItsOwn: what was held under the nonce that the peer has proven is delivered. What was held under
 // another one is not, although it claims the same name.
 func TestProofAdmitsItsOwn(t *testing.T) {
-	p := newProofBench(t)
-	p.offer()
-	for _, n := range []Nonce{peerNonce, p.own} {
-		p.a.see(Observation{Trigger: SeenOtherNonce, Key: theKey, LocalNID: ownNID, Remote: roam.ILV{NID: peerNID, L64: netP},
-			Nonce: n, OwnNonce: p.a.entries[theKey].LocalNonce, Local: roam.LinkLocator{Link: 1, L64: netA}, Held: true,
-			Bytes: 100, Packets: 1})
-	}
-	for range 20 {
-		p.both(50 * time.Millisecond)
-	}
-	p.wantProved()
-	var admitted []Nonce
-	for _, o := range p.a.other {
-		if o, is := o.(Admit); is {
-			admitted = append(admitted, o.Pending.Nonce)
+	for _, reversed := range []bool{false, true} {
+		p := newProofBench(t)
+		p.offer()
+		for _, n := range []Nonce{ofB, peerNonce} {
+			p.a.see(Observation{Trigger: SeenOtherNonce, Key: theKey, LocalNID: ownNID,
+				Remote: roam.ILV{NID: peerNID, L64: netP}, Nonce: n, OwnNonce: p.a.entries[theKey].LocalNonce,
+				Local: roam.LinkLocator{Link: 1, L64: netA}, Held: true, Bytes: 100, Packets: 1})
 		}
-	}
-	if !slices.Equal(admitted, []Nonce{p.own}) {
-		t.Errorf("delivered is what was held of %v, want %v", admitted, p.own)
+		if reversed {
+			slices.Reverse(p.a.pending.byNIDs[SessionKey{ownNID, peerNID}])
+		}
+		for range 20 {
+			p.both(50 * time.Millisecond)
+		}
+		p.wantProved()
+		var admitted []Nonce
+		for _, o := range p.a.other {
+			if o, is := o.(Admit); is {
+				admitted = append(admitted, o.Pending.Nonce)
+			}
+		}
+		if !slices.Equal(admitted, []Nonce{ofB}) {
+			t.Errorf("delivered is what was held of %v, want %v", admitted, ofB)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,14 +58,21 @@ func (w *world) idle(b *testing.B, within time.Duration) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), within)
 	defer cancel()
-	must(b, topo.Wait(ctx, "the idle sessions to end", func() bool {
+	var left []node.Session
+	err := topo.Wait(ctx, "the idle sessions to end", func() bool {
+		left = nil
 		for _, n := range []*node.Node{w.mnNode, w.cnNode} {
-			if list, err := n.Sessions(ctx); err != nil || len(list) > 0 {
+			list, err := n.Sessions(ctx)
+			if err != nil {
 				return false
 			}
+			left = append(left, slices.DeleteFunc(list, func(s node.Session) bool { return s.State == "known" })...)
 		}
-		return true
-	}))
+		return len(left) == 0
+	})
+	if err != nil {
+		b.Fatalf("%v: %+v", err, left)
+	}
 }
 
 // BenchmarkKeyedConnect measures connections that begin a session with a peer whose counters are known, with keys
