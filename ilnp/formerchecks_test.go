@@ -205,3 +205,34 @@ func TestAnnounceToThoseInNeed(t *testing.T) {
 		}
 	}
 }
+
+// TestFormerPeerReplaced: a session of the former identifier whose peer has another key now has its keys by the old key,
+// and ends where that is not known: its keys are of what was proven.
+func TestFormerPeerReplaced(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		p := formerBench(t)
+		if !known {
+			p.a.SetOldKey(p.a.now, nil)
+		}
+		next := ephemeralOf(t, 51)
+		secret, err := p.a.cfg.Key.Shared(next.Public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.a.AddPeer(p.a.now, Peer{NID: peerNID, Names: []string{"b"}, Secret: secret, Public: next.Public, Guarded: true})
+		p.a.drain()
+		s := p.a.holder(ownNID, peerNID)
+		if (s != nil) != known {
+			t.Fatalf("the old key is known %t: %+v", known, s)
+		}
+		if !known {
+			continue
+		}
+		if secret, err = p.keys[0].Shared(next.Public); err != nil {
+			t.Fatal(err)
+		}
+		if want := directionKey(secret, ownNID, peerNID, s.localNonce, s.remoteNonce); !slices.Equal(s.keys.out, want) {
+			t.Errorf("its key is %x, want %x", s.keys.out, want)
+		}
+	}
+}

@@ -283,6 +283,7 @@ func BenchmarkForgedProofs(b *testing.B) {
 			}
 			return time.Time{}
 		}
+		connect(b, w.mn, sessionCN) // it may have become idle
 		was, cpu := since(), w.daemonCPU(b)
 		_, took := f.during(b, rate, func() {
 			if len(w.ping(b, "cn", 400)) < 400 {
