@@ -24,15 +24,12 @@ func (c *Core) FormerInUse(now time.Time) (sessions, vouches bool) {
 		sessions = sessions || c.cfg.isFormer(s.localNID)
 	}
 	old := c.inheritance.old
-	return sessions, c.cfg.Former != 0 && old != nil && old.NID == c.cfg.Former && now.Before(old.Until)
+	return sessions, old != nil && old.NID == c.cfg.Former && now.Before(old.Until)
 }
 
 // ForgetFormer gives the former Node Identifier up. Its sessions end.
 func (c *Core) ForgetFormer(now time.Time) {
 	former := c.cfg.Former
-	if former == 0 {
-		return
-	}
 	for _, s := range c.sorted() {
 		if s.localNID == former {
 			c.endSession(now, s, reasonFormer)
@@ -46,11 +43,10 @@ func (c *Core) ForgetFormer(now time.Time) {
 }
 
 // RetirePeer is RemovePeer for a correspondent whose key has vouched for another one: its
-// established sessions go on until they are idle, with their keys.
+// established sessions go on until they are idle, if they have keys.
 func (c *Core) RetirePeer(now time.Time, nid roam.NID) {
 	k := c.known[nid]
-	if k == nil || !k.secret.Present() {
-		c.RemovePeer(now, nid)
+	if k == nil {
 		return
 	}
 	k.retired, k.names = true, nil

@@ -106,9 +106,21 @@ func TestFormerProof(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *proofBench)
 		offer  func(q *ilnpwire.Proof)
-		want   string // why it is refused; "": it is answered
+		want   string   // why it is refused; "": it is answered
+		from   roam.L64 // 0: where b is
 	}{
-		"authentic":            {},
+		"authentic":          {},
+		"from another place": {from: netS, want: reasonProofPlace},
+		"to a key of before": {change: func(p *proofBench) { p.inherit(heirNID+5, p.keys[0]) }, want: reasonFormer},
+		"beside many others": {
+			change: func(p *proofBench) { p.a.prover.busy = p.a.now.Add(time.Second) }, want: reasonFormer,
+		},
+		"behind no packet": {
+			change: func(p *proofBench) {
+				p.lossy = func(q ilnpwire.Packet) bool { return q.Type == ilnpwire.TypeEchoRequest }
+			},
+			want: reasonNoSession,
+		},
 		"forged":               {offer: func(q *ilnpwire.Proof) { q.MAC[0]++ }, want: reasonProofForged},
 		"changed":              {offer: func(q *ilnpwire.Proof) { q.Ephemeral[3]++ }, want: reasonProofForged},
 		"of another step":      {offer: func(q *ilnpwire.Proof) { q.Step = ilnpwire.ProofConfirm }, want: reasonFormer},
@@ -136,8 +148,14 @@ func TestFormerProof(t *testing.T) {
 			p.b.sent = nil
 			for _, s := range sent {
 				b := s.Packet
-				if q, err := ilnpwire.ParsePacket(b); err == nil && q.Proof != nil && c.offer != nil {
-					c.offer(q.Proof)
+				q, err := ilnpwire.ParsePacket(b)
+				if err == nil && c.from != 0 {
+					q.Src.L64 = c.from
+				}
+				if err == nil && q.Proof != nil && (c.offer != nil || c.from != 0) {
+					if c.offer != nil {
+						c.offer(q.Proof)
+					}
 					lu, err := ilnpwire.ParseLocatorUpdate(q.Payload)
 					if err != nil {
 						t.Fatal(err)

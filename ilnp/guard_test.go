@@ -157,6 +157,11 @@ func TestKeyedOptional(t *testing.T) {
 	r := k.record()
 	r.Optional = true
 	k.AddPeer(k.now, r)
+	right := k.peer
+	k.peer.out = right.in
+	k.receive(1, k.sealed(netQ, toQ))
+	k.wantUnmoved("a wrong MAC", reasonWrongMAC)
+	k.peer = right
 	k.receive(1, k.update(netQ, peerNonce, toQ))
 	k.answerProbesTo(netQ, peerNonce)
 	k.wantTargets(netQ)
@@ -169,4 +174,32 @@ func TestKeyedOptional(t *testing.T) {
 	if k.RejectedInput()[reasonNoMAC] == 0 {
 		t.Error("after a MAC, one without is not refused")
 	}
+}
+
+// TestKeyedOptionalAck: with key=optional an acknowledgement without a MAC counts, unless one with a MAC has come.
+func TestKeyedOptionalAck(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		k := openKeyed(t)
+		r := k.record()
+		r.Optional = true
+		k.AddPeer(k.now, r)
+		keys := k.sessions[theKey].keys
+		if keys.acks = (window{}); shown {
+			keys.acks.add(5)
+		}
+		k.forget()
+		_, lu := k.moveOut()
+		k.receive(1, k.update(netP, peerNonce, lu.Ack()))
+		if acked := k.count(UpdateAcked) == 1; acked == shown {
+			t.Errorf("the peer has shown its key %t: acknowledged %t, refused %v", shown, acked, k.RejectedInput())
+		}
+	}
+}
+
+// TestKeyedWithoutName: a keyed session that has lost the peer's name takes no update without a MAC.
+func TestKeyedWithoutName(t *testing.T) {
+	k := openKeyed(t)
+	k.sessions[theKey].owned = false
+	k.receive(1, k.update(netQ, peerNonce, toQ))
+	k.wantUnmoved("without a name", reasonNoMAC)
 }

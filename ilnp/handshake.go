@@ -27,7 +27,7 @@ const (
 
 // handshake is what the initiator of a proof has until the answer comes.
 type handshake struct {
-	ephemeral nidkey.Key
+	ephemeral nidkey.Ready
 	offers    []ilnpwire.Proof // the last few
 	challenge [ilnpwire.ProofTokenLen]byte
 	nobody    Nonce // which nobody sends: stands in the entry for the peer's, that is not known yet
@@ -145,34 +145,40 @@ func tokenOf(root []byte, p ilnpwire.Proof) (token [ilnpwire.ProofTokenLen]byte)
 	return token
 }
 
+// pair is a private key of this host and a public one of the peer.
+type pair struct {
+	own    nidkey.Ready
+	public nidkey.Public
+}
+
+// shared returns the secrets of pairs. It fails for a public key of low order, whose secrets everybody knows.
+func shared(pairs ...pair) (secrets []nidkey.Secret, err error) {
+	for _, p := range pairs {
+		s, err := p.own.Shared(p.public)
+		if err != nil {
+			return nil, err
+		}
+		secrets = append(secrets, s)
+	}
+	return secrets, nil
+}
+
 // answered derives the root on the initiator's side.
-func (h *handshake) answered(t transcript, own *nidkey.Key, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
-	es, err := h.ephemeral.Shared(peer)
+func (h *handshake) answered(t transcript, own nidkey.Ready, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
+	s, err := shared(pair{h.ephemeral, peer}, pair{h.ephemeral, t.answer}, pair{own, t.answer})
 	if err != nil {
 		return nil, err
 	}
-	ee, err := h.ephemeral.Shared(t.answer)
-	if err != nil {
-		return nil, err
-	}
-	se, err := own.Shared(t.answer)
-	if err != nil {
-		return nil, err
-	}
-	return rootOf(t, ss, es, ee, se), nil
+	return rootOf(t, ss, s[0], s[1], s[2]), nil
 }
 
 // answer derives the root on the responder's side. es was computed as the offer was accepted.
-func (o *offered) answer(t transcript, ephemeral nidkey.Key, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
-	ee, err := ephemeral.Shared(o.proof.Ephemeral)
+func (o *offered) answer(t transcript, ephemeral nidkey.Ready, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
+	s, err := shared(pair{ephemeral, o.proof.Ephemeral}, pair{ephemeral, peer})
 	if err != nil {
 		return nil, err
 	}
-	se, err := ephemeral.Shared(peer)
-	if err != nil {
-		return nil, err
-	}
-	return rootOf(t, ss, o.es, ee, se), nil
+	return rootOf(t, ss, o.es, s[0], s[1]), nil
 }
 
 // freshness is what a responder remembers of one peer's offers, and an initiator of its own. It

@@ -35,7 +35,7 @@ func (ps *pendingPeers) mayReplace(now time.Time, k *pendingPeer, old *session) 
 	if k.offer == nil || old.agreed == nil || old.dead || r == nil {
 		return true
 	}
-	if !r.copy.replaced.IsZero() && now.Sub(r.copy.replaced) < replaceEvery {
+	if now.Sub(r.copy.replaced) < replaceEvery {
 		return false
 	}
 	r.copy.replaced = now
@@ -80,15 +80,14 @@ func (c handshakes) handleNotice(now time.Time, key []byte, p ilnpwire.Packet) s
 	if !isProof(key, *p.Proof, p.Nonce, s.localNonce) || !hmac.Equal(token[:], p.Proof.Token[:]) {
 		return reasonProofForged
 	}
-	if k := c.known[s.remoteNID]; k.copy.noticed.IsZero() || now.Sub(k.copy.noticed) >= noticeEvery {
-		k.copy.noticed, k.copy.ours = now, nil
+	if k := c.known[s.remoteNID]; now.Sub(k.copy.noticed) >= noticeEvery {
 		var at []roam.L64
 		for _, l := range p.Proof.Locators {
 			if l != 0 {
 				at = append(at, l)
 			}
 		}
-		k.copy.ours = at
+		k.copy.noticed, k.copy.ours = now, at
 		c.notify(Event{Time: now, Kind: KeyCopied, Key: s.key, Locators: at,
 			Reason: "the peer says that two nodes have proven this host's key"})
 	}
@@ -97,7 +96,7 @@ func (c handshakes) handleNotice(now time.Time, key []byte, p ilnpwire.Packet) s
 
 // copiedAt returns where two nodes with the key of a correspondent were lately; nil: there are none.
 func (k *correspondent) copiedAt(now time.Time) []roam.L64 {
-	if k.copy.seen.IsZero() || now.Sub(k.copy.seen) > copyShown {
+	if now.Sub(k.copy.seen) > copyShown {
 		return nil
 	}
 	return k.copy.at
@@ -106,7 +105,7 @@ func (k *correspondent) copiedAt(now time.Time) []roam.L64 {
 // oursAt returns where two nodes with this host's key were lately, as a correspondent says; nil: it has
 // said nothing of that.
 func (k *correspondent) oursAt(now time.Time) []roam.L64 {
-	if k.copy.noticed.IsZero() || now.Sub(k.copy.noticed) > copyShown {
+	if now.Sub(k.copy.noticed) > copyShown {
 		return nil
 	}
 	return k.copy.ours

@@ -166,6 +166,10 @@ func TestKeyCopyIsTold(t *testing.T) {
 			t.Errorf("the %s one shows %v, and long after %v", name, shown(h.now), shown(h.now.Add(2*copyShown)))
 		}
 	}
+	_, confirm := p.last(ilnpwire.ProofConfirm)
+	if p.deliver(p.b, confirm); len(p.proofsOf(p.b)) > 0 {
+		t.Error("the copy of a confirmation has it told again")
+	}
 	q, notice := p.last(ilnpwire.ProofNotice)
 	list := []ilnpwire.LocatorEntry{entry(netP, 0, 1)}
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Locators: list}
@@ -218,9 +222,53 @@ func TestKeyCopiedTakesOnceAMinute(t *testing.T) {
 	if p.b.known[ownNID].copy.replaced = now; p.b.pending.mayReplace(now, k, s) {
 		t.Error("twice at once")
 	}
-	s.dead = true
-	if !p.b.pending.mayReplace(now, k, s) {
-		t.Error("a dead session is kept")
+	for what, old := range map[string]*session{
+		"a dead session": {agreed: s.agreed, dead: true}, "a session without a proof": {},
+	} {
+		if !p.b.pending.mayReplace(now, k, old) {
+			t.Errorf("%s is kept", what)
+		}
+	}
+	for what, k := range map[string]*pendingPeer{
+		"one without a proof": {key: k.key},
+		"one whose record was removed meanwhile": {
+			offer: k.offer, key: Pending{Local: peerNID, Remote: roam.ILV{NID: heirNID, L64: netQ}},
+		},
+	} {
+		p.b.pending.noteCopy(now, k, s)
+		p.b.drain()
+		if !p.b.pending.mayReplace(now, k, s) || p.b.count(KeyCopied) > 0 {
+			t.Errorf("%s counts as one of two with the key", what)
+		}
+	}
+}
+
+// TestCopiedIsToldInASession: nobody is told of a copied key but in a session that began by a proof, where there is
+// something to tell.
+func TestCopiedIsToldInASession(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *proofBench, s *session)
+		want   int
+	}{
+		"as it should be":    {func(*proofBench, *session) {}, 1},
+		"without a proof":    {func(_ *proofBench, s *session) { s.agreed = nil }, 0},
+		"of an unknown peer": {func(p *proofBench, _ *session) { delete(p.b.known, ownNID) }, 0},
+		"without a path":     {func(_ *proofBench, s *session) { s.entry.Paths = nil }, 0},
+		"with nothing to tell": {func(p *proofBench, s *session) {
+			p.b.tellCopied(p.b.now, s, nil)
+			s.agreed = nil
+		}, 0},
+	} {
+		p := newProofBench(t)
+		p.open()
+		p.wantProved()
+		s := p.session(p.b)
+		c.change(p, s)
+		p.b.tellCopied(p.b.now, s, []roam.L64{netQ, netA})
+		p.b.drain()
+		if got := len(p.proofsOf(p.b)); got != c.want {
+			t.Errorf("%s: told %d times", name, got)
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 		out: keyFrom(root, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
 		in:  keyFrom(root, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
 	}
-	if was := s.keys; was != nil && (was.out == nil && was.sent > 0 || hmac.Equal(was.out, k.out)) {
+	if was := s.keys; was != nil && (was.out == nil || hmac.Equal(was.out, k.out)) {
 		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
 	} else {
 		s.update.since = 0 // of the counters before

@@ -3,7 +3,6 @@ package ilnp
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -16,14 +15,7 @@ import (
 // secretOf returns the secret of two nodes' keys, by a seed.
 func secretOf(t testing.TB, seed uint64) nidkey.Secret {
 	t.Helper()
-	var keys [2]nidkey.Key
-	for i := range keys {
-		k, err := nidkey.New(seeded{rand.New(rand.NewPCG(seed, uint64(i)))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys[i] = k
-	}
+	keys := [2]nidkey.Key{ephemeralOf(t, 2*seed), ephemeralOf(t, 2*seed+1)}
 	s, err := keys[0].Shared(keys[1].Public)
 	if err != nil {
 		t.Fatal(err)
@@ -182,6 +174,9 @@ func TestKeyedForgeries(t *testing.T) {
 			k.receive(1, b)
 			k.see(at(netQ, peerNonce)) // and data from there
 			k.wantUnmoved(name, c.reason)
+			if shown := k.Peers(k.now)[0].Unkeyed; shown != (c.reason == reasonNoMAC) {
+				t.Errorf("%s: shown as one that sends no MAC: %t", name, shown)
+			}
 			k.meet()
 			k.forget()
 			k.receive(1, k.sealed(netR, updateOf(entry(netR, 0, 600))))

@@ -21,7 +21,8 @@ type node struct {
 	obstructed   obstructions
 	rates        rates
 	rules        ruleSet
-	formerKey    *nidkey.Key // of the former Node Identifier; nil: unknown
+	formerKey    *nidkey.Key  // of the former Node Identifier; nil: unknown
+	ownKey       nidkey.Ready // that of the configuration
 }
 
 func (c *node) init(cfg Config) {
@@ -34,7 +35,12 @@ func (c *node) init(cfg Config) {
 }
 
 // SetKey gives this node its key pair, or takes it away (nil). AddPeer follows with the secrets.
-func (c *node) SetKey(k *nidkey.Key) { c.cfg.Key, c.cache.proving = k, k != nil }
+func (c *node) SetKey(k *nidkey.Key) {
+	c.cfg.Key, c.cache.proving, c.ownKey = k, k != nil, nidkey.Ready{}
+	if k != nil {
+		c.ownKey, _ = k.Ready() // fails for no key of 32 bytes
+	}
+}
 
 // draw returns n random bytes, or false if there is no randomness: nothing
 // that needs to be unpredictable is made then.

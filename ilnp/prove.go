@@ -75,7 +75,7 @@ func (c *Core) prove(now time.Time, s *session) bool {
 		return false
 	}
 	var err error
-	if h.ephemeral, err = nidkey.Ephemeral(random); err != nil {
+	if h.ephemeral, err = nidkey.ReadyEphemeral(random); err != nil {
 		return false
 	}
 	s.hs = h
@@ -230,7 +230,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	switch {
 	case !c.isListedIn(p):
 		return reasonProofPlace
-	case s != nil && s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == offer.Ephemeral:
+	case s != nil && s.agreed != nil && s.agreed.theirs == offer.Ephemeral:
 		c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the answer was lost
 		return ""
 	case s == nil && pending == nil:
@@ -246,7 +246,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 		c.challenge(now, s, pending, by, p)
 		return reasonProofOld
 	}
-	es, err := c.cfg.Key.Shared(offer.Ephemeral)
+	es, err := c.ownKey.Shared(offer.Ephemeral)
 	if err != nil {
 		return reasonProofForged
 	}
@@ -303,7 +303,7 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) b
 	if k == nil || !c.draw(now, random[:]) {
 		return false
 	}
-	ephemeral, err := nidkey.Ephemeral(random)
+	ephemeral, err := nidkey.ReadyEphemeral(random)
 	if err != nil {
 		return false
 	}
@@ -395,7 +395,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	root, err := h.answered(transcript{
 		initiator: s.localNID, responder: s.remoteNID, initiatorNonce: s.localNonce, responderNonce: p.Nonce,
 		offer: *offer, answer: p.Proof.Ephemeral,
-	}, c.cfg.Key, k.public, k.secret)
+	}, c.ownKey, k.public, k.secret)
 	token := tokenOf(root, *p.Proof)
 	if err != nil || !hmac.Equal(token[:], p.Proof.Token[:]) {
 		return reasonProofForged

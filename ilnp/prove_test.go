@@ -157,6 +157,8 @@ func (p *proofBench) wantProved() {
 		p.t.Errorf("b's session is %v, owned %t", b.key, b.owned)
 	case p.a.entries[theKey].Holds:
 		p.t.Error("a still holds other nonces")
+	case p.a.RejectedInput()[""] > 0 || p.b.RejectedInput()[""] > 0:
+		p.t.Error("something is refused for no reason")
 	}
 }
 

@@ -55,10 +55,8 @@ func (c *Core) SetOldKey(now time.Time, old *OldKey) {
 	c.disarm(&c.host.schedule, timerVouch)
 	if c.formerKey = nil; old != nil && c.cfg.isFormer(old.NID) {
 		c.formerKey = &old.Key
-		for _, s := range c.sorted() {
-			if s.localNID == old.NID && s.agreed == nil {
-				c.rekeySession(now, s)
-			}
+		for _, s := range c.sorted() { // those of it that began without a proof had no keys
+			c.rekeySession(now, s)
 		}
 	}
 	if old != nil && c.cfg.Key != nil && c.cfg.Key.NID == c.cfg.NIDs[0] && old.NID != c.cfg.NIDs[0] {
@@ -226,7 +224,7 @@ func (c handshakes) handleVouch(now time.Time, p ilnpwire.Packet, bytes int) {
 	case slices.Contains(c.cfg.NIDs, v.NID) || next != nil && next.keyed:
 		c.refuse(now, nids, reasonVouchTaken)
 		return
-	case !k.vouched.IsZero() && now.Sub(k.vouched) < vouchRepeat:
+	case now.Sub(k.vouched) < vouchRepeat:
 		return
 	}
 	secret, err := c.cfg.Key.Shared(v.Public)

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -95,6 +96,15 @@ func TestVouch(t *testing.T) {
 	if len(p.b.sessions) != 0 {
 		t.Error("a vouch makes a session")
 	}
+	if p.deliver(p.b, p.vouches()[0]); len(p.successions()) != 0 {
+		t.Error("a copy within a minute is told of")
+	}
+	bare := slices.Clone(p.vouches()[0])
+	copy(bare[42:], []byte{1, 4, 0, 0, 0, 0}) // padding in place of the nonce
+	p.b.known[ownNID].vouched = time.Time{}
+	if p.b.receive(1, bare); len(p.successions()) != 0 || p.b.RejectedInput()[reasonNoNonce] != 1 {
+		t.Errorf("without a nonce: refused %v", p.b.RejectedInput())
+	}
 	p.takeOver(told[0])
 	p.both(proofFirst)
 	p.both(proofFirst)
@@ -185,6 +195,12 @@ func TestVouchForged(t *testing.T) {
 		}},
 		"for an NID that is known": {reasonVouchTaken, func(p *proofBench, v *ilnpwire.Vouch, _ *roam.NID) {
 			p.b.known[v.NID] = &correspondent{nid: v.NID, keyed: true}
+		}},
+		"for an NID that is known without a key": {"", func(p *proofBench, v *ilnpwire.Vouch, _ *roam.NID) {
+			p.b.known[v.NID] = &correspondent{nid: v.NID}
+		}},
+		"to a host whose key was taken away": {reasonVouchNoKey, func(p *proofBench, _ *ilnpwire.Vouch, _ *roam.NID) {
+			p.b.SetKey(nil)
 		}},
 		"for the reader": {reasonVouchTaken, func(p *proofBench, v *ilnpwire.Vouch, _ *roam.NID) {
 			v.NID = peerNID

@@ -63,8 +63,10 @@ func ParseFile(b []byte) (Key, error) {
 		return Key{}, fmt.Errorf("line 4: %w: %w", err, ErrFile)
 	}
 	k.NID = nid
-	if k.Public, err = k.public(); err != nil {
+	ready, err := k.Ready()
+	if err != nil {
 		return Key{}, fmt.Errorf("line 2: %w", err)
 	}
+	k.Public = ready.Public
 	return k, nil
 }

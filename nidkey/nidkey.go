@@ -7,7 +7,6 @@
 package nidkey
 
 import (
-	"crypto/ecdh"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -78,10 +77,11 @@ func New(random io.Reader) (Key, error) {
 	if _, err := io.ReadFull(random, k.private[:]); err != nil {
 		return Key{}, fmt.Errorf("draw a key: %w", err)
 	}
-	var err error
-	if k.Public, err = k.public(); err != nil {
+	r, err := k.Ready()
+	if err != nil {
 		return Key{}, fmt.Errorf("draw a key: %w", err)
 	}
+	k.Public = r.Public
 	for !Usable(k.NID) {
 		if _, err := io.ReadFull(random, k.Modifier[:]); err != nil {
 			return Key{}, fmt.Errorf("draw a modifier: %w", err)
@@ -89,15 +89,6 @@ func New(random io.Reader) (Key, error) {
 		k.NID = Hash(k.Public, k.Modifier)
 	}
 	return k, nil
-}
-
-// public returns the public half.
-func (k Key) public() (Public, error) {
-	private, err := ecdh.X25519().NewPrivateKey(k.private[:])
-	if err != nil {
-		return Public{}, err
-	}
-	return Public(private.PublicKey().Bytes()), nil
 }
 
 // Usable reports whether a hash may be a Node Identifier: RFC 5453 reserves small ones.
@@ -118,19 +109,11 @@ func Hash(p Public, m Modifier) roam.NID {
 
 // Shared returns the secret of this node with another one: the same at both ends.
 func (k Key) Shared(p Public) (Secret, error) {
-	private, err := ecdh.X25519().NewPrivateKey(k.private[:])
+	r, err := k.Ready()
 	if err != nil {
-		return Secret{}, fmt.Errorf("own key: %w", err)
+		return Secret{}, err
 	}
-	public, err := ecdh.X25519().NewPublicKey(p[:])
-	if err != nil {
-		return Secret{}, fmt.Errorf("key %v: %w", p, err)
-	}
-	b, err := private.ECDH(public)
-	if err != nil { // the secret is zero
-		return Secret{}, fmt.Errorf("key %v: %w", p, ErrLowOrder)
-	}
-	return Secret{[KeyLen]byte(b)}, nil
+	return r.Shared(p)
 }
 
 // String returns the text of a public key: 43 characters.

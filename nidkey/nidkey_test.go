@@ -62,8 +62,14 @@ func TestNew(t *testing.T) {
 	if err := (Claim{Public: k.Public}).Check(k.NID ^ 1<<8); err != nil {
 		t.Errorf("a key that is bound by its line alone: %v", err)
 	}
-	if _, err := New(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("without randomness: %v", err)
+	for _, n := range []int{KeyLen - 1, KeyLen + 5} {
+		k, err := New(strings.NewReader(strings.Repeat("x", n)))
+		if !errors.Is(err, io.ErrUnexpectedEOF) || k != (Key{}) {
+			t.Errorf("with %d random bytes: %v, %v", n, k, err)
+		}
+	}
+	if s, err := (Ready{}).Shared(k.Public); err == nil || s.Present() {
+		t.Error("no key has a secret")
 	}
 }
 

@@ -144,6 +144,18 @@ func Revoke(cfg config.Config) (bool, error) {
 	return true, nil
 }
 
+// Expire removes the replaced key if its time is over; false: there is none, or it may still vouch.
+func Expire(cfg config.Config, now time.Time) (bool, error) {
+	b, err := private(OldPath(cfg))
+	if b == nil || err != nil {
+		return false, err
+	}
+	if o, err := parseOld(string(b)); err != nil || now.Before(o.Until) {
+		return false, err
+	}
+	return Revoke(cfg)
+}
+
 // Of returns the key of a host that runs under a Node Identifier: the replaced one as long as it
 // runs under that one's. nil: it has none.
 func Of(cfg config.Config, nid roam.NID, now time.Time) (*nidkey.Key, error) {

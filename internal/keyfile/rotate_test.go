@@ -60,6 +60,16 @@ func TestRotate(t *testing.T) {
 	if o, err := ReadOld(cfg, now.Add(keep)); o != nil || err != nil {
 		t.Errorf("after its time: %v, %v", o, err)
 	}
+	nid, _ := NID(cfg)
+	for _, c := range []struct {
+		after       time.Duration
+		went, there bool
+	}{{keep - time.Second, false, true}, {keep, true, false}, {keep, false, false}} {
+		went, err := Expire(cfg, now.Add(c.after))
+		if _, there := Former(cfg, nid); err != nil || went != c.went || there != c.there {
+			t.Errorf("expired after %v: went %t, there %t, %v", c.after, went, there, err)
+		}
+	}
 }
 
 // TestRotateKilled: a process that ends between two steps leaves a host with a NID and the key of

@@ -29,15 +29,20 @@ type course struct {
 	link   int // of b: 1 or 2
 	log    []string
 	nonces int
+	path   *onPath // nil: the attacker is not on the path
 }
 
 func (c *course) say(format string, args ...any) {
 	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
-// attack does one thing that an off-path attacker can do.
+// attack does one thing that an off-path attacker can do, or one on the path.
 func (c *course) attack() {
 	a := roam.ILVFromAddr(c.w.wire("a", 1))
+	if c.path != nil && c.random.IntN(3) > 0 {
+		c.path.act(c)
+		return
+	}
 	switch c.random.IntN(5) {
 	case 0:
 		n := 1 + c.random.IntN(4)

@@ -1,6 +1,7 @@
 package ilnphost
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
@@ -116,6 +117,21 @@ func TestUpdateFollowed(t *testing.T) {
 	}
 }
 
+// TestUpdateListEnds: what stands behind the list of an update is no locator. In UDP that is the option with the MAC, and
+// somebody on the path may send the peer's own update from an address with those bytes.
+func TestUpdateListEnds(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	u := moveTo(else1, 101)
+	u.encap, u.list = true, []roam.L64{else2, there}
+	const option = 40 // bytes of its header
+	b := u.packet(t)
+	u.from = roam.L64(binary.BigEndian.Uint64(b[len(b)-option:]))
+	if r.followed(keyedFor(), u.packet(t), u.from) {
+		t.Errorf("followed to %v", u.from)
+	}
+}
+
 // TestUpdateForged: no bit of an update may differ from what its sender has made the MAC of, but
 // for its checksum, which the daemon verifies.
 func TestUpdateForged(t *testing.T) {
@@ -206,6 +222,23 @@ func TestUpdateFlood(t *testing.T) {
 	r.events()
 	if own(102) != 1 {
 		t.Error("a flood of updates without a right MAC keeps out the peer's own")
+	}
+}
+
+// TestUpdateFloodUnconfirmed: without a key, updates from elsewhere leave the share of those from where the peer is alone.
+func TestUpdateFloodUnconfirmed(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := entryFor(there)
+	p.Unconfirmed = true
+	r.upsert(p)
+	for range 2000 {
+		r.ingress(update(t, else1, theirNonce))
+	}
+	r.events()
+	r.ingress(update(t, there, theirNonce))
+	if n := len(r.events()); n != 1 {
+		t.Errorf("%d updates of the peer reach the daemon", n)
 	}
 }
 

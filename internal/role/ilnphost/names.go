@@ -116,6 +116,7 @@ func (h *Host) useHosts(
 		delete(h.records, nid)
 		if nid == retired {
 			core.RetirePeer(now, nid)
+			h.engine.SaveNow(now) // its record is gone from the files: without this its sessions would go with it
 		} else {
 			core.RemovePeer(now, nid)
 		}

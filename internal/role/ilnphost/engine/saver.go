@@ -110,6 +110,18 @@ func (v *savers) sessionsChanged(now time.Time) {
 	v.saved = now
 }
 
+// SaveNow saves the sessions at once: after a change that would be another one if the file of before were
+// read. It is for the engine's goroutine.
+func (v *savers) SaveNow(now time.Time) {
+	for _, s := range []*saver{&v.saver, &v.recorder} {
+		if s.file != "" {
+			s.at = now
+		}
+	}
+	v.saved = now
+	v.save(now)
+}
+
 // saveNowAndThen saves the sessions although none has changed: when each was
 // last used has.
 func (v *savers) saveNowAndThen(now time.Time) {

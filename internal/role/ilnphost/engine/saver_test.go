@@ -116,3 +116,42 @@ func TestSaversWriteInTheirTime(t *testing.T) {
 		t.Errorf("%d files are written at the end, %v", len(saves), err)
 	}
 }
+
+// TestSaveNow: both files are written without delay, and one that is being written is written again.
+func TestSaveNow(t *testing.T) {
+	e := established(t)
+	saves, wait := make(chan string, 10), make(chan struct{})
+	count := func(file string, _ []byte) error {
+		saves <- file
+		<-wait
+		return nil
+	}
+	e.saver = saver{file: "state", after: saveAfter, write: count, done: make(chan written, 1)}
+	e.recorder = saver{file: "record", after: recordAfter, write: count, done: make(chan written, 1)}
+	now := time.Now()
+	for range 2 {
+		e.SaveNow(now)
+	}
+	for range 2 {
+		for _, s := range []*saver{&e.saver, &e.recorder} {
+			if !s.writing {
+				t.Fatalf("%s is not written", s.file)
+			}
+		}
+		got := map[string]bool{<-saves: true, <-saves: true}
+		if !got["state"] || !got["record"] || len(saves) > 0 {
+			t.Errorf("written are %v, and %d more", got, len(saves))
+		}
+		wait <- struct{}{}
+		wait <- struct{}{}
+		for _, s := range []*saver{&e.saver, &e.recorder} {
+			if err := s.written(<-s.done); err != nil {
+				t.Error(err)
+			}
+		}
+		e.save(now)
+	}
+	if e.saver.writing || e.recorder.writing {
+		t.Error("a third time")
+	}
+}

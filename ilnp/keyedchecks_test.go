@@ -1,0 +1,97 @@
+package ilnp
+
+import (
+	"testing"
+
+	"roam/nidkey"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// TestKeyedCountersStay: what is known of the peer is told again, as after each change of a file. The
+// counters stay, so that no replayed update counts.
+func TestKeyedCountersStay(t *testing.T) {
+	k := openKeyed(t)
+	update := k.sealed(netP, updateOf(entry(netP, 0, 600)))
+	k.receive(1, update)
+	was := *k.sessions[theKey].keys
+	r := k.record()
+	r.Names = []string{"another"}
+	k.AddPeer(k.now, r)
+	k.drain()
+	k.forget()
+	now := *k.sessions[theKey].keys
+	if was.updated == 0 || now.updated != was.updated || now.sent < was.sent || now.acks != was.acks {
+		t.Errorf("the counters are %+v, were %+v", now, was)
+	}
+	k.receive(1, update)
+	k.wantUnmoved("replayed", reasonReplayed)
+}
+
+// TestKeyedKeyFollows: with another key of the peer the data plane has another key of the session as well.
+func TestKeyedKeyFollows(t *testing.T) {
+	k := openKeyed(t)
+	was := k.entries[theKey]
+	r := k.record()
+	r.Secret = secretOf(t, 9)
+	k.AddPeer(k.now, r)
+	k.drain()
+	s := k.sessions[theKey]
+	if now := k.entries[theKey]; now.MACKey == was.MACKey || now.MACKey != s.keyIn() || now.Seq == was.Seq {
+		t.Errorf("the entry has %x, had %x; the session has %x", now.MACKey, was.MACKey, s.keys.in)
+	}
+}
+
+// TestKeyedCounterBegins: without a proof the nonces may be those of an earlier session, whose counters are
+// lost, so the counters begin at the clock. Before the peer's nonce is known there are no keys.
+func TestKeyedCounterBegins(t *testing.T) {
+	s := &session{localNID: ownNID, remoteNID: peerNID, localNonce: peerNonce}
+	secret := secretOf(t, 7)
+	if s.rekey(epoch, secret); s.keys == nil || s.keys.in != nil || s.keys.out != nil {
+		t.Errorf("before the nonce is known: %+v", s.keys)
+	}
+	s.remoteNonce = forged
+	if s.rekey(epoch, secret); s.keys.sent != uint64(epoch.UnixNano()) {
+		t.Errorf("begins at %d", s.keys.sent)
+	}
+	if s.rekey(epoch, nidkey.Secret{}); s.keys != nil {
+		t.Errorf("without a secret: %+v", s.keys)
+	}
+}
+
+// TestKeyedBuild: nothing leaves without a key, or that is no message. An update answers nothing.
+func TestKeyedBuild(t *testing.T) {
+	k := openKeyed(t)
+	p, lu := k.moveOut()
+	if p.Seal.Answers != 0 {
+		t.Errorf("an update answers %d", p.Seal.Answers)
+	}
+	if b, ok := (&keying{}).build(p.Src, p.Dst, p.Nonce, lu); ok || b != nil {
+		t.Error("a message without a key")
+	}
+	keys := k.sessions[theKey].keys
+	lu.Locators = nil
+	for i := range uint16(256) { // more than the format has
+		lu.Locators = append(lu.Locators, entry(netA, i, 600))
+	}
+	if b, ok := keys.build(p.Src, p.Dst, p.Nonce, lu); ok || b != nil {
+		t.Error("a message that is none")
+	}
+	short := []byte{156, 0, 0, 0, 0, 1}
+	seal := &ilnpwire.Seal{Counter: keys.updated + 1}
+	seal.MAC = macOf(keys.in, short, seal.Counter, 0)
+	if fault := keys.fault(seal, short); fault != reasonWrongMAC {
+		t.Errorf("a message that is cut: %q", fault)
+	}
+}
+
+// TestSealedWithoutKeys: where this host has no key of the peer, an update counts by its nonce, whatever MAC it
+// has.
+func TestSealedWithoutKeys(t *testing.T) {
+	k := openKeyed(t)
+	r := k.record()
+	r.Secret = nidkey.Secret{}
+	k.AddPeer(k.now, r)
+	k.receive(1, k.sealed(netQ, toQ))
+	k.answerProbesTo(netQ, peerNonce)
+	k.wantTargets(netQ)
+}
