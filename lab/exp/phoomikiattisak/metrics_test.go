@@ -46,7 +46,8 @@ func TestAgain(t *testing.T) {
 
 // The spread is that of the greatest and the least, wherever they are in the list.
 func TestSpreadOfData(t *testing.T) {
-	m := &matrix{scenarios: []string{"lan-lan"}, kinds: []string{soft}, variants: []string{"cubic", "hybla", "veno"}}
+	m := &matrix{scenarios: []string{"lan-lan"}, kinds: []string{soft},
+		variants: []string{"cubic", "hybla", "veno"}}
 	for variant, mb := range map[string]float64{"cubic": 10, "hybla": 8, "veno": 9} {
 		m.runs = append(m.runs, outcome{Scenario: "lan-lan", Kind: soft, Variant: variant, MB: mb})
 	}

@@ -52,7 +52,8 @@ func TestDrawingOfAHandoff(t *testing.T) {
 				t.Errorf("%s: %s at %v", kind, what, at)
 			}
 		}
-		sent, came := len(o.Sequence["sent"][0]), len(o.Sequence["came by net1"][0])+len(o.Sequence["came by net2"][0])
+		sent := len(o.Sequence["sent"][0])
+		came := len(o.Sequence["came by net1"][0]) + len(o.Sequence["came by net2"][0])
 		if came > sent/3 || came < sent/6 {
 			t.Errorf("%s: of %d segments %d arrivals are drawn, want one of four", kind, sent, came)
 		}
