@@ -242,6 +242,7 @@ type Transmit struct {
 	Packet []byte
 	Whole  bool     // never in fragments: it is there to see whether its size gets through
 	Behind [][]byte // packets of at most 1280 bytes to the same node that leave right behind it, in one go
+	Probe  token    // HandleSent is to be told when it has left; zero: it is no probe
 }
 
 // Upsert makes or replaces a data-plane entry.

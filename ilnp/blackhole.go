@@ -64,7 +64,7 @@ func (c *liveness) leaveBlackHole(now time.Time, s *session, p Path, e *estimate
 		return o != p && other != nil && other.State(now).Out.Life == multipath.Lives
 	}
 	out := e.State(now).Out
-	if out.Life != multipath.Dead || out.Missing < blackHoleLeast || s.avoids(p) ||
+	if out.Life != multipath.Dead || out.Missing < blackHoleLeast || out.Still < c.timingOf(p).Every*3/4 || s.avoids(p) ||
 		!slices.Contains(s.entry.Paths, p) || !slices.ContainsFunc(s.entry.Paths, isCarrying) && !c.couldCarry(now, s) {
 		return
 	}

@@ -127,11 +127,12 @@ func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed) [
 
 // confirmPaths takes an acknowledgement that came over a path: complaints along others have
 // arrived. A path that was avoided before it came is used again at once. It shows nothing if it may be
-// that of another update.
+// that of another update, nor of a path that has never answered: a correspondent that could not validate our
+// locator there may not accept data from it.
 func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
 	for _, h := range slices.Clone(s.check.paths) {
 		if h.Path == by || now.Sub(h.complained) >= checkAll || h.since.IsZero() || h.complained.Before(h.since) ||
-			s.hasSaidElsewhere(h) {
+			h.Heard().IsZero() || s.hasSaidElsewhere(h) {
 			continue
 		}
 		h.confirmed = now

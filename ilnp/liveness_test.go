@@ -460,3 +460,27 @@ func TestGraceIsOfTheLesserRTT(t *testing.T) {
 		}
 	}
 }
+
+// TestProbeThatLeavesLate: the caller was late with a packet, and so is the probe that answers to it. The round trip counts
+// from when it left.
+func TestProbeThatLeavesLate(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.open(netP)
+	b.sessions[theKey].rtt = 20 * time.Millisecond
+	b.forget()
+	silence(b)
+	b.now = b.now.Add(300 * time.Millisecond)
+	left := 0
+	for _, s := range b.sent {
+		if s.Probe != (token{}) {
+			b.HandleSent(b.now, s.Probe)
+			left++
+		}
+	}
+	b.HandleSent(b.now, token{1})
+	b.answerProbes()
+	if rtt := b.sessions[theKey].rtt; left == 0 || rtt != 20*time.Millisecond {
+		t.Errorf("%d probes left; the round trip takes %v, want 20 ms", left, rtt)
+	}
+}

@@ -32,7 +32,7 @@ const (
 	checkOthers   = 4                       // paths that are asked whether they could take over
 	checkLately   = 5 * time.Second         // an answer of another path shows that it works
 	checkGood     = 3                       // answers in a row after which an avoided path may be taken back
-	unevenBy      = 3                       // round trips of the path that answers, for one that does not
+	unevenBy      = 4                       // round trips of the path that answers, for one that does not
 	checkSureOf   = 6                       // probes without an answer, at least, before a path is left
 	checkQuiet    = time.Second             // after a Locator Update an acknowledgement may be that of this one
 	complainEvery = 200 * time.Millisecond  // on one path, at least
@@ -338,13 +338,15 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		}
 		if h.tries <= 2 {
 			c.complain(now, s, h)
-			c.askOthers(now, s, h)
 		}
+		c.askOthers(now, s, h)
 		c.probeAgain(now, s, h)
 		return h.last.Add(max(wait/8, t.Step))
 	}
-	end := h.last.Add(wait)
-	if now.Before(end) {
+	if h.silent || h.mute && len(s.carriers()) == 1 {
+		wait = h.Early(t, s.rtt) // one end or the other is silent besides
+	}
+	if end := h.last.Add(wait); now.Before(end) {
 		return end
 	}
 	if now.Before(h.since.Add(s.doubtOf(h, t))) {
@@ -359,19 +361,20 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 	for _, p := range append(slices.Clone(s.entry.Paths), c.others(now, s)...) {
 		o := s.check.of(p)
 		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= c.timingOf(p).Step
-		if idle && o.Heard().Before(h.since) {
+		if idle && o.HeardTwice().Before(h.since) {
 			c.probeAgain(now, s, o)
 			questions{c}.askWay(now, s, p)
 		}
 	}
 }
 
-// answersBeside returns when to avoid a path in doubt, as another one has answered since; zero: none has. An answer
-// that was late itself gives this path several times as long: both may have become uneven at once.
-func (k *pathCheck) answersBeside(h *checkedPath) (fit time.Time) {
-	for _, o := range k.paths {
-		if o != h && o.avoided.IsZero() && !o.Heard().Before(h.since) {
-			fit = sooner(fit, h.since.Add(min(unevenBy*o.Late(), checkAll)))
+// answersBeside returns when to avoid a path in doubt, as another one has answered twice since; zero: none has. An answer
+// that was late itself gives this path several times as long: both may have become uneven at once. Then a
+// single quick answer may be chance.
+func (c *liveness) answersBeside(now time.Time, s *session, h *checkedPath) (fit time.Time) {
+	for _, o := range s.check.paths {
+		if o != h && o.avoided.IsZero() && !o.HeardTwice().Before(h.since) {
+			fit = sooner(fit, h.since.Add(min(unevenBy*o.Late(now), checkAll)))
 		}
 	}
 	return fit
@@ -379,7 +382,7 @@ func (k *pathCheck) answersBeside(h *checkedPath) (fit time.Time) {
 
 // judge ends a doubt: all probes stayed without an answer.
 func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Duration) time.Time {
-	fit := s.check.answersBeside(h)
+	fit := c.answersBeside(now, s, h)
 	switch {
 	case h.isConfirmed(now):
 		h.since = time.Time{} // our direction works: the acknowledgement says so

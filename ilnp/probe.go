@@ -151,7 +151,17 @@ func (c *sender) ask(now time.Time, s *session) question {
 // sendProbe sends an echo request with our nonce for this correspondent.
 func (c *sender) sendProbe(now time.Time, q question, pr probe) {
 	if b, ok := c.makeProbe(now, q, pr); ok {
-		c.emit(Transmit{Link: pr.path.Local.Link, Packet: b, Whole: pr.form == FormFull})
+		t := (*q.sent)[len(*q.sent)-1]
+		c.emit(Transmit{Link: pr.path.Local.Link, Packet: b, Whole: pr.form == FormFull, Probe: t})
+	}
+}
+
+// HandleSent takes when a probe has left. Its round trip counts from then: a packet that came in may
+// have waited for the caller, whose answer to it left as late.
+func (c *sender) HandleSent(now time.Time, t token) {
+	if pr, ok := c.probes[t]; ok && now.After(pr.sent) {
+		pr.sent = now
+		c.probes[t] = pr
 	}
 }
 

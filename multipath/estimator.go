@@ -161,21 +161,25 @@ type direction struct {
 	leastSince      time.Duration
 	rated, timed    bool   // since, leastSince mean something
 	grew            sample // the last one by which something had arrived
-	still           int    // samples since then
+	still           int    // samples since then,
+	unmet           sample // the first of them by which more had been sent
 }
 
 // begin forgets what was counted; what paths can do, and how long they are, stays.
 func (d *direction) begin() {
-	d.samples, d.grew, d.still, d.timed = nil, sample{}, 0, false
+	d.samples, d.grew, d.still, d.unmet, d.timed = nil, sample{}, 0, sample{}, false
 }
 
 func (d *direction) note(s sample) {
 	d.noteDelay(s)
 	switch {
 	case len(d.samples) == 0 || s.got.Packets != d.grew.got.Packets:
-		d.grew, d.still = s, 0
+		d.grew, d.still, d.unmet = s, 0, s
 	default:
 		d.still++
+		if d.unmet.left.Packets == d.grew.left.Packets {
+			d.unmet = s
+		}
 	}
 	d.samples = append(d.samples, s)
 	d.samples = slices.DeleteFunc(d.samples, func(o sample) bool { return s.seen-o.seen > LossOver })
@@ -274,7 +278,7 @@ func (d *direction) state(zero, now time.Time) Direction {
 	s.At, s.Queue, s.Life = zero.Add(last.seen), last.delay-min(d.least, d.leastOld), d.life(last)
 	s.Sent, s.Rate, _ = d.rates()
 	s.Loss, s.LossKnown = d.loss()
-	s.Missing = last.left.Packets - d.grew.left.Packets
+	s.Missing, s.Still = last.left.Packets-d.grew.left.Packets, last.at-d.unmet.at
 	return s
 }
 

@@ -189,6 +189,29 @@ func TestEstimatorDies(t *testing.T) {
 	}
 }
 
+// TestEstimatorStands: how long nothing has arrived counts from the first report by which something new had been sent,
+// not from a pause of the sender before it.
+func TestEstimatorStands(t *testing.T) {
+	w := newWay()
+	w.run(t, 10, 150*ms)
+	out := w.out
+	w.out = 0
+	if s := w.run(t, 10, 150*ms); s.Out.Life == Dead || s.Out.Still != 0 {
+		t.Errorf("a pause: %v for %v", s.Out.Life, s.Out.Still)
+	}
+	w.out, w.outLoss = out, 1
+	if s := w.run(t, 1, 150*ms); s.Out.Life != Dead || s.Out.Still != 0 || s.Out.Missing == 0 {
+		t.Errorf("the first packets after it: %+v", s.Out)
+	}
+	if s := w.run(t, 2, 150*ms); !near(s.Out.Still.Seconds(), 0.3, 0.01) {
+		t.Errorf("nothing has arrived for %v, want 300 ms", s.Out.Still)
+	}
+	w.outLoss = 0
+	if s := w.run(t, 1, 150*ms); s.Out.Life != Lives || s.Out.Still != 0 {
+		t.Errorf("all arrive again: %v, nothing for %v", s.Out.Life, s.Out.Still)
+	}
+}
+
 // TestEstimatorInexact: of packets that were merged before they were counted, no loss is known.
 func TestEstimatorInexact(t *testing.T) {
 	for _, merged := range []bool{false, true} {

@@ -58,6 +58,7 @@ const (
 	lossyFrom   = 0.4  // the share from which a path is left for one
 	cleanBelow  = 0.1  // with a share below this
 	missWeight  = 16   // probes over which that share is averaged
+	lateLasts   = time.Second
 	holdFirst   = 500 * time.Millisecond
 	holdMost    = time.Minute
 	steadyFor   = 10 // times the last hold without another flap end the series
@@ -68,21 +69,25 @@ const (
 // stay without an answer in time, and how often it was given up of late. The zero
 // value knows nothing.
 type Health struct {
-	mean, vary time.Duration
-	late       time.Duration
-	misses     float64
-	sure       float64 // misses when an answer last came: those since may show that the path has died
-	heard      time.Time
-	flaps      int
-	left       time.Time
+	mean, vary   time.Duration
+	late         time.Duration // longest round trip of late that those before did not let expect,
+	lateAt       time.Time     // and when one last came
+	misses       float64
+	sure         float64   // misses when an answer last came: those since may show that the path has died
+	heard, again time.Time // the last two answers
+	flaps        int
+	left         time.Time
 }
 
 // Answer takes an answer to a probe, however late. It comes from a working path.
 func (h *Health) Answer(now, sent time.Time) {
-	h.heard, h.sure = now, h.misses
+	h.again, h.heard, h.sure = h.heard, now, h.misses
 	rtt := max(now.Sub(sent), 0)
-	if h.late = 0; h.mean > 0 && rtt > h.mean+deviations*max(h.vary, Normal.Timing().Vary) {
-		h.late = rtt
+	if h.mean > 0 && rtt > h.mean+deviations*max(h.vary, Normal.Timing().Vary) {
+		if now.Sub(h.lateAt) > lateLasts {
+			h.late = 0
+		}
+		h.late, h.lateAt = max(h.late, rtt), now
 	}
 	switch {
 	case h.mean == 0:
@@ -105,11 +110,20 @@ func (h *Health) Met(in bool) {
 // Mean returns the mean round-trip time; 0: it is not known.
 func (h *Health) Mean() time.Duration { return h.mean }
 
-// Late returns the last round-trip time if it took longer than those before let expect; else 0.
-func (h *Health) Late() time.Duration { return h.late }
+// Late returns the longest round trip that took longer than those before let expect, if one came of late; else 0.
+// The mean adapts to such round trips before it shows that a path has become uneven.
+func (h *Health) Late(now time.Time) time.Duration {
+	if now.Sub(h.lateAt) > lateLasts {
+		return 0
+	}
+	return h.late
+}
 
 // Heard returns when an answer last came; zero: none has.
 func (h *Health) Heard() time.Time { return h.heard }
+
+// HeardTwice returns when the answer before the last one came; zero: there was none.
+func (h *Health) HeardTwice() time.Time { return h.again }
 
 // Wait returns how long an answer is waited for: the mean round trip and four mean
 // deviations (RFC 6298), within the bounds of the level. guess is the round trip of a path
@@ -125,8 +139,8 @@ func (h *Health) Wait(t Timing, guess time.Duration) time.Duration {
 	return min(max(mean+deviations*max(vary, t.Vary), t.Least), t.Most)
 }
 
-// Early is Wait with half the deviations and half the least: after it an answer is late enough to
-// ask again where silence is known otherwise. It does not decide.
+// Early is Wait with half the deviations and half the least: after it an answer is late enough
+// where silence is known otherwise.
 func (h *Health) Early(t Timing, guess time.Duration) time.Duration {
 	wait := h.Wait(t, guess)
 	if h.mean == 0 {

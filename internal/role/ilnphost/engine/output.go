@@ -32,6 +32,7 @@ func (e *Engine) execute(now time.Time, o ilnp.Output) {
 	case ilnp.Transmit:
 		if e.mayTransmit(o) {
 			e.transmit(o)
+			e.core.HandleSent(e.clock(), o.Probe)
 		}
 	case ilnp.Upsert:
 		e.upsert(now, e.permitted(now, o.Entry))
