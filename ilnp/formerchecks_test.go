@@ -206,8 +206,8 @@ func TestAnnounceToThoseInNeed(t *testing.T) {
 	}
 }
 
-// TestFormerPeerReplaced: a session of the former identifier whose peer has another key now has its keys by the old key,
-// and ends where that is not known: its keys are of what was proven.
+// TestFormerPeerReplaced: a session of the former identifier whose peer has another key now has its
+// keys by the old key, and ends where that is not known: its keys are of what was proven.
 func TestFormerPeerReplaced(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		p := formerBench(t)

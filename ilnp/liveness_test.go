@@ -461,8 +461,8 @@ func TestGraceIsOfTheLesserRTT(t *testing.T) {
 	}
 }
 
-// TestProbeThatLeavesLate: the caller was late with a packet, and so is the probe that answers to it. The round trip counts
-// from when it left.
+// TestProbeThatLeavesLate: the caller was late with a packet, and so is the probe that answers to it.
+// The round trip counts from when it left.
 func TestProbeThatLeavesLate(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, roam.Infinite)

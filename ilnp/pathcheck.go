@@ -368,9 +368,9 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 	}
 }
 
-// answersBeside returns when to avoid a path in doubt, as another one has answered twice since; zero: none has. An answer
-// that was late itself gives this path several times as long: both may have become uneven at once. Then a
-// single quick answer may be chance.
+// answersBeside returns when to avoid a path in doubt, as another one has answered twice since; zero:
+// none has. An answer that was late itself gives this path several times as long: both may have become
+// uneven at once. Then a single quick answer may be chance.
 func (c *liveness) answersBeside(now time.Time, s *session, h *checkedPath) (fit time.Time) {
 	for _, o := range s.check.paths {
 		if o != h && o.avoided.IsZero() && !o.HeardTwice().Before(h.since) {

@@ -39,7 +39,8 @@ func TestMainRefuses(t *testing.T) {
 // Two cores that were busy for 90 % of 10 s, of which the run had 6 s.
 func TestOthersPct(t *testing.T) {
 	s := result.StallMonitor{Cores: 2, BusyPct: 90, Processes: map[result.Owner]result.Processes{
-		result.OwnerRoam: {RunMs: 1000, WaitMs: 9000}, result.OwnerEmulator: {RunMs: 2000}, result.OwnerWorkload: {RunMs: 3000},
+		result.OwnerRoam: {RunMs: 1000, WaitMs: 9000}, result.OwnerEmulator: {RunMs: 2000},
+		result.OwnerWorkload: {RunMs: 3000},
 	}}
 	if got := othersPct(&s, 10*time.Second); math.Abs(got-60) > 1e-9 {
 		t.Errorf("%g %%, want 60", got)

@@ -71,8 +71,9 @@ func TestUnequalRates(t *testing.T) {
 	}
 }
 
-// TestUnequalRatesOfDatagrams: datagrams at 85 and 94 % of 100 and 20 Mb/s follow the rates that trains have measured: none
-// is lost from the first second on, however early they begin. Equal shares lose 24 % and more.
+// TestUnequalRatesOfDatagrams: datagrams at 85 and 94 % of 100 and 20 Mb/s follow the rates that
+// trains have measured: none is lost from the first second on, however early they begin. Equal shares
+// lose 24 % and more.
 func TestUnequalRatesOfDatagrams(t *testing.T) {
 	const rtt, each = 20 * time.Millisecond, 1048 // bytes on the wire
 	for _, percent := range []int{85, 94} {

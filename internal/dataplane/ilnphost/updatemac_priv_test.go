@@ -117,8 +117,9 @@ func TestUpdateFollowed(t *testing.T) {
 	}
 }
 
-// TestUpdateListEnds: what stands behind the list of an update is no locator. In UDP that is the option with the MAC, and
-// somebody on the path may send the peer's own update from an address with those bytes.
+// TestUpdateListEnds: what stands behind the list of an update is no locator. In UDP that is the
+// option with the MAC, and somebody on the path may send the peer's own update from an address with
+// those bytes.
 func TestUpdateListEnds(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -225,7 +226,8 @@ func TestUpdateFlood(t *testing.T) {
 	}
 }
 
-// TestUpdateFloodUnconfirmed: without a key, updates from elsewhere leave the share of those from where the peer is alone.
+// TestUpdateFloodUnconfirmed: without a key, updates from elsewhere leave the share of those from
+// where the peer is alone.
 func TestUpdateFloodUnconfirmed(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
