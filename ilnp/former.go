@@ -94,6 +94,8 @@ func (c *node) secretOf(s *session) (secret nidkey.Secret, known bool) {
 	switch {
 	case k == nil:
 		return secret, true
+	case k.keyed && !k.secret.Present(): // restored, and not added yet
+		return secret, false
 	case !c.cfg.isFormer(s.localNID) || s.agreed != nil:
 		return k.secret, true
 	case c.formerKey == nil:

@@ -89,6 +89,24 @@ func TestFormer(t *testing.T) {
 	}
 }
 
+// TestFormerRestored: a host that rotated restarts, and its peers cannot be read. Its sessions keep what they know of
+// their keys, and believe no update without a MAC.
+func TestFormerRestored(t *testing.T) {
+	p := formerBench(t)
+	state := p.a.Export()
+	a := newBench(t, func(c *Config) { c.NIDs, c.Former = p.a.cfg.NIDs, ownNID })
+	a.now = p.a.now
+	a.SetKey(p.a.cfg.Key)
+	if err := a.Restore(a.now, state); err != nil {
+		t.Fatal(err)
+	}
+	a.SetOldKey(a.now, p.a.inheritance.old)
+	s := a.holder(ownNID, peerNID)
+	if s == nil || s.keys == nil || s.agreed == nil || !slices.Equal(s.agreed.root, p.a.holder(ownNID, peerNID).agreed.root) {
+		t.Errorf("restored %+v", s)
+	}
+}
+
 // TestFormerMiss: what an application sends from the former session address begins no session.
 func TestFormerMiss(t *testing.T) {
 	p := formerBench(t)

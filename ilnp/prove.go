@@ -230,7 +230,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	switch {
 	case !c.isListedIn(p):
 		return reasonProofPlace
-	case s != nil && s.agreed != nil && s.agreed.theirs == offer.Ephemeral:
+	case s != nil && s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == offer.Ephemeral:
 		c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the answer was lost
 		return ""
 	case s == nil && pending == nil:

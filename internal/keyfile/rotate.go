@@ -144,13 +144,14 @@ func Revoke(cfg config.Config) (bool, error) {
 	return true, nil
 }
 
-// Expire removes the replaced key if its time is over; false: there is none, or it may still vouch.
-func Expire(cfg config.Config, now time.Time) (bool, error) {
+// Expire removes the replaced key of an identifier if its time is over; false: there is none, it may still
+// vouch, or it is that of another one.
+func Expire(cfg config.Config, former roam.NID, now time.Time) (bool, error) {
 	b, err := private(OldPath(cfg))
 	if b == nil || err != nil {
 		return false, err
 	}
-	if o, err := parseOld(string(b)); err != nil || now.Before(o.Until) {
+	if o, err := parseOld(string(b)); err != nil || o.NID != former || now.Before(o.Until) {
 		return false, err
 	}
 	return Revoke(cfg)

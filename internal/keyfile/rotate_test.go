@@ -54,7 +54,8 @@ func TestRotate(t *testing.T) {
 	if was, err := Revoke(cfg); was || err != nil {
 		t.Errorf("revoke again: %t, %v", was, err)
 	}
-	if _, second, err := Rotate(cfg, now, keep); err != nil || second.Key != next {
+	_, second, err := Rotate(cfg, now, keep)
+	if err != nil || second.Key != next {
 		t.Errorf("the next rotation replaces %v, %v", second, err)
 	}
 	if o, err := ReadOld(cfg, now.Add(keep)); o != nil || err != nil {
@@ -65,7 +66,10 @@ func TestRotate(t *testing.T) {
 		after       time.Duration
 		went, there bool
 	}{{keep - time.Second, false, true}, {keep, true, false}, {keep, false, false}} {
-		went, err := Expire(cfg, now.Add(c.after))
+		if went, err := Expire(cfg, second.NID+1, now.Add(2*keep)); went || err != nil {
+			t.Errorf("that of another identifier: went %t, %v", went, err)
+		}
+		went, err := Expire(cfg, second.NID, now.Add(c.after))
 		if _, there := Former(cfg, nid); err != nil || went != c.went || there != c.there {
 			t.Errorf("expired after %v: went %t, there %t, %v", c.after, went, there, err)
 		}

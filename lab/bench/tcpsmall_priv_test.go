@@ -12,6 +12,7 @@ import (
 
 	"roam"
 	"roam/internal/testutil"
+	"roam/lab/linkem"
 )
 
 const (
@@ -62,7 +63,15 @@ func BenchmarkTCPPackets(b *testing.B) {
 				return tcpSlice(b, w, target, c.slice)
 			})
 			plain.shrink(b, mtu)
-			compare(b, all, asks(f, whole, c.units, c.unit))
+			asked := asks(f, whole, c.units, c.unit)
+			if c.name == "bulk" {
+				w := newNamedWorld(b, "itself", 1, linkem.Params{})
+				w.shrink(b, mtu)
+				all = append(all, &contender{name: "itself", slice: tcpSlice(b, w, roam.ILVFromAddr(w.cnPlain), c.slice)})
+				itself := testutil.Figure{Name: f.Name + " (itself)", Says: "plain IPv6 / plain IPv6 on other hosts"}
+				asked = append(asked, question{itself, "plain", "itself", whole, c.units, c.unit, testutil.HalfWidth})
+			}
+			compare(b, all, asked)
 		})
 	}
 }

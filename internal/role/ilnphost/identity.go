@@ -110,7 +110,7 @@ func watchFormer(h *Host, now time.Time) {
 	h.log.Info("the former node identifier is given up: its sessions are over, its key no longer vouches",
 		"nid", h.former)
 	h.engine.Core().ForgetFormer(now)
-	if _, err := keyfile.Expire(h.cfg, now); err != nil { // it would bring the identifier back at the next start
+	if _, err := keyfile.Expire(h.cfg, h.former, now); err != nil { // it would bring the identifier back at the next start
 		h.log.Warn("the key of the former node identifier stays, although its time is over", "err", err)
 	}
 	h.former, h.settings.NIDs = 0, []roam.NID{h.nid}

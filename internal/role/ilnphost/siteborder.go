@@ -162,15 +162,19 @@ func usableSites(n ilnp.SiteNotice, session roam.L64) map[roam.L64][]roam.L64 {
 // tell gives the core what all borders say.
 func (b *siteBorders) tell(now time.Time, h *Host) {
 	var known map[roam.L64][]roam.L64
-	if len(h.cfg.Uplinks.Border) > 0 && b.waits(slices.Collect(maps.Keys(h.engine.Links()))) {
+	if len(h.cfg.Uplinks.Border) > 0 && b.waits(now, slices.Collect(maps.Keys(h.engine.Links()))) {
 		known = h.engine.Core().Sites()
 	}
 	h.engine.Core().HandleSite(now, b.whole(known))
 }
 
-// waits reports whether the border of one of these links, if it has one, has not answered yet.
-func (b *siteBorders) waits(links []roam.LinkID) bool {
-	return slices.ContainsFunc(links, func(l roam.LinkID) bool { return b.links[l] == nil || b.links[l].sites == nil })
+// waits reports whether the border of one of these links, if it has one, has not answered yet: a link whose
+// questions stay unanswered has none.
+func (b *siteBorders) waits(now time.Time, links []roam.LinkID) bool {
+	return slices.ContainsFunc(links, func(l roam.LinkID) bool {
+		at := b.links[l]
+		return at == nil || at.sites == nil && now.Sub(at.since) < leaveBorder
+	})
 }
 
 // whole returns what all borders say. For an internal locator on several links the first one counts.

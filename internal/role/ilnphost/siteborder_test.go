@@ -134,17 +134,24 @@ func TestBordersOfSeveralLinksAfterARestart(t *testing.T) {
 	links := []roam.LinkID{1, 2}
 	b := &siteBorders{links: make(map[roam.LinkID]*siteBorder)}
 	restored := map[roam.L64][]roam.L64{ownA: {siteA}, ownB: {siteB}}
-	if !b.waits(links) {
+	now := time.Now()
+	if !b.waits(now, links) {
 		t.Error("no border has answered, and none is waited for")
+	}
+	for _, l := range links {
+		b.on(l).question(now, nidkey.Key{}, nil)
+	}
+	if b.waits(now.Add(leaveBorder), links) {
+		t.Error("links whose questions stay unanswered have borders to wait for")
 	}
 	b.on(1).learn(map[roam.L64][]roam.L64{ownA: {siteC}})
 	want := map[roam.L64][]roam.L64{ownA: {siteC}, ownB: {siteB}}
-	if got := b.whole(restored); !b.waits(links) || !maps.EqualFunc(got, want, slices.Equal) {
+	if got := b.whole(restored); !b.waits(now, links) || !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("after the first answer %v, want %v", got, want)
 	}
 	b.on(2).learn(map[roam.L64][]roam.L64{ownB: {siteA}})
 	want[ownB] = []roam.L64{siteA}
-	if got := b.whole(nil); b.waits(links) || !maps.EqualFunc(got, want, slices.Equal) {
+	if got := b.whole(nil); b.waits(now, links) || !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("after both answers %v, want %v", got, want)
 	}
 }

@@ -31,8 +31,9 @@ func (e *Engine) execute(now time.Time, o ilnp.Output) {
 	switch o := o.(type) {
 	case ilnp.Transmit:
 		if e.mayTransmit(o) {
+			left := e.clock() // before: an answer on a short path may be there when the call returns
 			e.transmit(o)
-			e.core.HandleSent(e.clock(), o.Probe)
+			e.core.HandleSent(left, o.Probe)
 		}
 	case ilnp.Upsert:
 		e.upsert(now, e.permitted(now, o.Entry))
