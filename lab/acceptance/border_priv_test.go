@@ -131,7 +131,7 @@ func between(t *testing.T, s *site.Site, rate int, length time.Duration, during 
 // wantShare compares the first locator's part of the packets.
 func wantShare(t *testing.T, what string, n [2]float64, want, least float64) {
 	t.Helper()
-	if share := n[0] / (n[0] + n[1]); math.Abs(share-want) > 0.01 || n[0]+n[1] < least {
+	if share := n[0] / (n[0] + n[1]); !(math.Abs(share-want) <= 0.01) || n[0]+n[1] < least {
 		t.Errorf("%s: %v, want %.2f of at least %v packets by the first", what, n, want, least)
 	}
 }

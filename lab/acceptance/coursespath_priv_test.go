@@ -63,7 +63,12 @@ func (p *onPath) act(c *course) {
 	}
 	c.random.Shuffle(len(data), func(i, j int) { data[i], data[j] = data[j], data[i] })
 	all := append(control, data[:min(len(data), mostCopies)]...)
-	switch c.random.IntN(4) {
+	what := c.random.IntN(4)
+	if what > 1 && !nonce.Present() {
+		c.say("b has shown no nonce yet")
+		return
+	}
+	switch what {
 	case 0:
 		c.say("%d packets of %d replayed", len(all), len(control)+len(data))
 		sent = all

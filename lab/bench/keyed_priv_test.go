@@ -272,6 +272,9 @@ func BenchmarkForgedProofs(b *testing.B) {
 			}
 			best = judged
 		}
+		if best == 0 {
+			b.Fatal("no forged proof was judged")
+		}
 		rate = best / 2
 		since := func() time.Time {
 			list, err := w.mnNode.Sessions(b.Context())

@@ -58,8 +58,8 @@ func newDirection(from, to *Tap, p Params) (*direction, error) {
 	return d, nil
 }
 
-// abandon frees a direction whose thread never started.
-func (d *direction) abandon() { _ = unix.Close(d.quit) }
+// free closes what a direction has that nothing reads, and nobody knows any more.
+func (d *direction) free() { _ = unix.Close(d.quit) }
 
 // read passes frames straight on, until stop, or until the link delays them: then the intake
 // reads them.
@@ -224,7 +224,7 @@ func (d *direction) stop() error {
 		return fmt.Errorf("stop reading %s: %w", d.from.name, err)
 	}
 	<-d.gone
-	return unix.Close(d.quit)
+	return nil
 }
 
 // signalFD makes an eventfd readable.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,7 @@ type intake struct {
 	set  int // of epoll: devices and eventfds of the directions, and quit
 	quit int // eventfd that ends the thread
 	gone chan struct{}
+	mu   sync.Mutex // held while a direction comes, and while one goes
 }
 
 // start makes the thread.
@@ -57,6 +59,8 @@ func (in *intake) watch(fd int) error {
 
 // admit has the thread read a direction, which the releaser knows already.
 func (in *intake) admit(d *direction) error {
+	in.mu.Lock() // the thread may see quit before the device is there
+	defer in.mu.Unlock()
 	if err := in.watch(d.quit); err != nil {
 		return err
 	}
@@ -69,6 +73,8 @@ func (in *intake) admit(d *direction) error {
 
 // dismiss undoes admit. Only the thread calls it.
 func (in *intake) dismiss(d *direction) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	for _, fd := range []int{d.from.fd, d.quit} {
 		_ = unix.EpollCtl(in.set, unix.EPOLL_CTL_DEL, fd, nil) // they are there
 	}
@@ -82,13 +88,13 @@ func (in *intake) run() {
 	buf := make([]byte, maxFrame)
 	poll := []unix.PollFd{{Fd: int32(in.set), Events: unix.POLLIN}}
 	for last := clock(); ; {
-		fd, ok := rawEpoll(in.set, alert)
+		fd, broken, ok := rawEpoll(in.set, alert)
 		switch {
 		case ok && fd == in.quit:
 			return
 		case ok:
 			last = clock()
-			in.serve(fd, last, buf)
+			in.serve(fd, broken, last, buf)
 		case clock()-last > alert:
 			_ = pollIdle(poll, never) // the descriptor is good, so this can only end early
 			last = clock()
@@ -96,8 +102,8 @@ func (in *intake) run() {
 	}
 }
 
-// serve handles a descriptor of a direction that is ready, now.
-func (in *intake) serve(fd int, now time.Duration, buf []byte) {
+// serve handles a descriptor of a direction that is ready, or of no more use, now.
+func (in *intake) serve(fd int, broken bool, now time.Duration, buf []byte) {
 	for _, d := range *clockwork.dirs.Load() {
 		switch fd {
 		case d.quit:
@@ -107,7 +113,7 @@ func (in *intake) serve(fd int, now time.Duration, buf []byte) {
 		case d.from.fd:
 			n, err := rawRead(fd, buf)
 			switch {
-			case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN) && !broken:
 			case err != nil: // the device ended with its namespace
 				in.dismiss(d)
 				close(d.gone)

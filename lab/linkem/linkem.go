@@ -59,7 +59,7 @@ func New(a, b *Tap, ab, ba Params) (*Link, error) {
 		d, err := newDirection(l.taps[i], l.taps[1-i], seeded(l.params[i], Direction(i)))
 		if err != nil {
 			if i == 1 {
-				l.dirs[0].abandon()
+				l.dirs[0].free()
 			}
 			return nil, fmt.Errorf("join %s and %s: %w", a.name, b.name, err)
 		}
@@ -68,8 +68,8 @@ func New(a, b *Tap, ab, ba Params) (*Link, error) {
 	threads.grow(len(l.dirs))
 	if err := clockwork.add(l.dirs[:]); err != nil {
 		threads.grow(-len(l.dirs))
-		l.dirs[0].abandon()
-		l.dirs[1].abandon()
+		l.dirs[0].free()
+		l.dirs[1].free()
 		return nil, err
 	}
 	for _, d := range l.dirs {
@@ -178,6 +178,9 @@ func (l *Link) Close() error {
 		errs = append(errs, d.stop())
 	}
 	clockwork.remove(l.dirs[:])
+	for _, d := range l.dirs {
+		d.free() // the number may be another one's from now on
+	}
 	threads.grow(-len(l.dirs))
 	for _, t := range l.taps {
 		errs = append(errs, t.Close())

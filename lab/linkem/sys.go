@@ -44,14 +44,14 @@ func rawPoll(fds []unix.PollFd, limit time.Duration) error {
 	return nil
 }
 
-// rawEpoll is epoll_pwait(2) for one descriptor that is ready. It returns early, without one,
+// rawEpoll is epoll_pwait(2) for one descriptor that is ready, or broken. It returns early, without one,
 // whenever the runtime wants to interrupt the thread. A descriptor that stays ready is next after
 // all others.
-func rawEpoll(set int, limit time.Duration) (fd int, ok bool) {
+func rawEpoll(set int, limit time.Duration) (fd int, broken, ok bool) {
 	var e unix.EpollEvent
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(set), uintptr(unsafe.Pointer(&e)), 1,
 		uintptr(limit.Milliseconds()), 0, 0)
-	return int(e.Fd), errno == 0 && n == 1
+	return int(e.Fd), e.Events&(unix.EPOLLERR|unix.EPOLLHUP) != 0, errno == 0 && n == 1
 }
 
 // alert is how long a thread waits in a raw call before it uses a call that releases its

@@ -112,25 +112,30 @@ func watch(in io.Reader, limit float64, run *sampler, tell func(result.Stall)) r
 	_, _ = io.Copy(io.Discard, bufio.NewReader(in))
 	close(quit)
 	wg.Wait()
-	out.StealMs, out.BusyPct = cpuTimes().since(before)
+	now := cpuTimes()
+	out.StealMs, out.BusyPct = now.since(before)
 	out.StealByCoreMs = map[int]float64{}
 	for core, ms := range stealByCore() {
 		out.StealByCoreMs[core] = ms - stolen[core]
 	}
 	if run != nil {
 		out.Processes = run.report()
-		out.OthersPct = othersPct(&out, time.Since(began))
+		out.OthersPct = othersPct(&out, now.softSince(before), time.Since(began))
 	}
 	return out
 }
 
-// othersPct is what of all cores neither was idle nor was had by the threads of the run.
-func othersPct(s *result.StallMonitor, watched time.Duration) float64 {
+// othersPct is what of all cores was neither idle nor in soft interrupts, which may handle the packets of
+// the run, nor had by its threads. 0: their times are not known.
+func othersPct(s *result.StallMonitor, softPct float64, watched time.Duration) float64 {
 	own := 0.0
+	if len(s.Processes) == 0 {
+		return 0
+	}
 	for _, p := range s.Processes {
 		own += p.RunMs
 	}
-	return max(0, s.BusyPct-100*own/(float64(s.Cores)*watched.Seconds()*1e3))
+	return max(0, s.BusyPct-softPct-100*own/(float64(s.Cores)*watched.Seconds()*1e3))
 }
 
 // stand is one thread on one core. If it cannot be bound to its core, it records
@@ -198,8 +203,8 @@ func allowedCores() (cores []int) {
 	return cores
 }
 
-// times are the machine's CPU times since boot, in clock ticks.
-type times struct{ busy, idle, steal float64 }
+// times are the machine's CPU times since boot, in clock ticks; soft is part of busy, in interrupts.
+type times struct{ busy, soft, idle, steal float64 }
 
 // tickMs is the length of a clock tick in /proc/stat: USER_HZ is 100 on every
 // architecture of Linux that Go knows.
@@ -229,8 +234,11 @@ func parseStat(text string) (t times) {
 	for i, f := range strings.Fields(line) {
 		v, _ := strconv.ParseFloat(f, 64)
 		switch i {
-		case 1, 2, 3, 6, 7:
+		case 1, 2, 3:
 			t.busy += v
+		case 6, 7:
+			t.busy += v
+			t.soft += v
 		case 4, 5:
 			t.idle += v
 		case 8:
@@ -238,6 +246,12 @@ func parseStat(text string) (t times) {
 		}
 	}
 	return t
+}
+
+// softSince returns the share of time in interrupts in per cent.
+func (t times) softSince(before times) float64 {
+	soft, all := t.soft-before.soft, t.busy-before.busy+t.idle-before.idle+t.steal-before.steal
+	return 100 * soft / max(all, 1)
 }
 
 // since returns the stolen milliseconds and the share of busy time in per cent.

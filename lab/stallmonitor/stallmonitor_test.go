@@ -16,6 +16,9 @@ func TestParseStat(t *testing.T) {
 	if steal != 100 || busy != 50 {
 		t.Errorf("steal %g ms, busy %g %%", steal, busy)
 	}
+	if soft := after.softSince(before); math.Abs(soft-100.0/18) > 1e-9 {
+		t.Errorf("in interrupts %g %%, want 10 of 180 ticks", soft)
+	}
 }
 
 func TestWatch(t *testing.T) {
@@ -42,11 +45,15 @@ func TestOthersPct(t *testing.T) {
 		result.OwnerRoam: {RunMs: 1000, WaitMs: 9000}, result.OwnerEmulator: {RunMs: 2000},
 		result.OwnerWorkload: {RunMs: 3000},
 	}}
-	if got := othersPct(&s, 10*time.Second); math.Abs(got-60) > 1e-9 {
-		t.Errorf("%g %%, want 60", got)
+	if got := othersPct(&s, 5, 10*time.Second); math.Abs(got-55) > 1e-9 {
+		t.Errorf("%g %%, want 55", got)
 	}
 	s.BusyPct = 29 // less than its threads say: ticks are coarse
-	if got := othersPct(&s, 10*time.Second); got != 0 {
+	if got := othersPct(&s, 5, 10*time.Second); got != 0 {
 		t.Errorf("%g %%, want 0", got)
+	}
+	s.BusyPct, s.Processes = 99, nil
+	if got := othersPct(&s, 5, 10*time.Second); got != 0 {
+		t.Errorf("%g %% where nobody looked, want 0", got)
 	}
 }
