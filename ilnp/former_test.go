@@ -102,7 +102,8 @@ func TestFormerRestored(t *testing.T) {
 	}
 	a.SetOldKey(a.now, p.a.inheritance.old)
 	s := a.holder(ownNID, peerNID)
-	if s == nil || s.keys == nil || s.agreed == nil || !slices.Equal(s.agreed.root, p.a.holder(ownNID, peerNID).agreed.root) {
+	root := p.a.holder(ownNID, peerNID).agreed.root
+	if s == nil || s.keys == nil || s.agreed == nil || !slices.Equal(s.agreed.root, root) {
 		t.Errorf("restored %+v", s)
 	}
 }
