@@ -23,12 +23,7 @@ func newCrew(b *testing.B, threads int) crew {
 	c := make(crew, threads)
 	for i := range c {
 		c[i] = make(chan func())
-		go func() {
-			runtime.LockOSThread() // never unlocked: the thread and its files end with the goroutine
-			for job := range c[i] {
-				job()
-			}
-		}()
+		go work(c[i])
 		b.Cleanup(func() { close(c[i]) })
 		c.do(b, i, func() error {
 			var set unix.CPUSet
@@ -37,6 +32,25 @@ func newCrew(b *testing.B, threads int) crew {
 		})
 	}
 	return c
+}
+
+// work does jobs on a thread of its own, which ends with its files when there are no more. The first
+// thread of a process would keep them until the process ends, so it only waits.
+func work(jobs chan func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		defer runtime.UnlockOSThread()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			work(jobs)
+		}()
+		<-done
+		return
+	}
+	for job := range jobs {
+		job()
+	}
 }
 
 // size is how many threads there are.
