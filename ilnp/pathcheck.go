@@ -343,9 +343,6 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		c.probeAgain(now, s, h)
 		return h.last.Add(max(wait/8, t.Step))
 	}
-	if h.silent || h.mute && len(s.carriers()) == 1 {
-		wait = h.Early(t, s.rtt) // one end or the other is silent besides
-	}
 	if end := h.last.Add(wait); now.Before(end) {
 		return end
 	}

@@ -139,8 +139,8 @@ func (h *Health) Wait(t Timing, guess time.Duration) time.Duration {
 	return min(max(mean+deviations*max(vary, t.Vary), t.Least), t.Most)
 }
 
-// Early is Wait with half the deviations and half the least: after it an answer is late enough
-// where silence is known otherwise.
+// Early is Wait with half the deviations and half the least: after it an answer is late enough to
+// ask again where silence is known otherwise. It does not decide: behind a long queue it would be wrong.
 func (h *Health) Early(t Timing, guess time.Duration) time.Duration {
 	wait := h.Wait(t, guess)
 	if h.mean == 0 {
