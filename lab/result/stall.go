@@ -29,7 +29,7 @@ type StallMonitor struct {
 	RoamMs    float64 `json:"roam_worst_ms,omitempty"` // the longest stall that the daemon under test made
 	StealMs   float64 `json:"steal_ms"`                // CPU time that the hypervisor took away
 	BusyPct   float64 `json:"busy_pct"`                // of all cores
-	OthersPct float64 `json:"others_pct,omitempty"`    // of all cores: what OwnerOthers had, without interrupts; 0 if nobody looked
+	OthersPct float64 `json:"others_pct,omitempty"`    // of all cores: what OwnerOthers had, less interrupts; 0: unknown
 	Disturbed bool    `json:"disturbed"`               // a stall above the limit, not the daemon's, in the reported run
 	Repeats   int     `json:"repeats,omitempty"`       // runs or cells thrown away because they were disturbed
 	// Cells are disturbed cells that the result contains nevertheless.

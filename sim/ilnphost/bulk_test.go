@@ -91,7 +91,8 @@ func TestUnequalRatesOfDatagrams(t *testing.T) {
 			f.Stop()
 			w.Run(2 * time.Second)
 			if _, lost := f.gapAfter(at+time.Second, w.Elapsed()); lost > 0 || f.Sent < 50_000 {
-				t.Errorf("%d %%, %v after the first packet: of %d datagrams %d were lost after a second", percent, before, f.Sent, lost/time.Millisecond)
+				t.Errorf("%d %%, %v after the first packet: of %d datagrams %d were lost after a second", percent, before,
+					f.Sent, lost/time.Millisecond)
 			}
 		}
 	}

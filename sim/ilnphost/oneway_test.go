@@ -13,7 +13,7 @@ import (
 // TestLivingDirectionStays: one direction of a path has died. The counts of the other end, by which the host sees
 // whether the living one does too, are no reason to leave it, however rare its packets are, and on a path that is
 // long, loses some or varies. Where the complaint or its acknowledgement is lost, in one of ten deaths
-// of a lossy path, it is left at first.
+// of a lossy path, it is left for good (docs/design/liveness.md, Limits).
 func TestLivingDirectionStays(t *testing.T) {
 	for name, access := range map[string]Access{
 		"near": near, "long": {Delay: 200 * time.Millisecond}, "lossy": {Delay: 5 * time.Millisecond, Loss: 0.05},
