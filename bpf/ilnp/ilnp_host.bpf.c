@@ -139,7 +139,7 @@ static __always_inline int refuse_ends(const struct __sk_buff *skb, const struct
 SEC("tc")
 int ilnp_session_egress(struct __sk_buff *skb)
 {
-	struct host *h = this_host();
+	struct host *h;
 	union { /* the stack is limited: the key overlaps the destination, whose identifier is its remote half */
 		struct ip6 ip;
 		struct {
@@ -152,10 +152,15 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	struct chain c;
 	int verdict;
 
+	verdict = compact ? send_settled(skb) : UNSETTLED;
+	if (likely(verdict < UNSETTLED))
+		return verdict;
+	if (verdict == ELSEWHERE && (verdict = send_elsewhere(skb)) < UNSETTLED)
+		return verdict;
+	h = this_host();
 	if (h && is_ordinary(skb, h))
 		return PASS_ON;
-	verdict = compact ? send_settled(skb) : UNSETTLED;
-	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
+	if (compact == COMPACT_ALONE)
 		return verdict;
 	__builtin_memset(&c, 0, sizeof(c));
 	if (!h || skb->protocol != bpf_htons(ETH_P_IPV6) || read_ip6(skb, ETH_LEN, &u.ip))
@@ -317,6 +322,10 @@ int ilnp_uplink_ingress(struct __sk_buff *skb)
 {
 	int verdict = compact ? receive_settled(skb) : UNSETTLED;
 
+	if (likely(verdict < UNSETTLED))
+		return verdict;
+	if (verdict == ELSEWHERE)
+		verdict = receive_elsewhere(skb);
 	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
 		return verdict;
 	return receive_and_serve(skb, ETH_LEN, verdict);
@@ -328,6 +337,10 @@ int ilnp_rawlink_ingress(struct __sk_buff *skb)
 {
 	int verdict = compact ? receive_settled_raw(skb) : UNSETTLED;
 
+	if (likely(verdict < UNSETTLED))
+		return verdict;
+	if (verdict == ELSEWHERE)
+		verdict = receive_elsewhere_raw(skb);
 	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
 		return verdict;
 	return receive_and_serve(skb, 0, verdict);

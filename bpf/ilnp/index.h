@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "maps.h"
+#include "../lib/likely.h"
 
 /* An entry of the index, and the bits of a hash that choose the buckets. */
 #define INDEX_TAG 42    /* the hash from this bit on */
@@ -21,6 +22,19 @@ static __always_inline struct host *this_host(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&hosts, &zero);
+}
+
+/* The value of an array of one entry, as the loader has it, which is why there is no test for
+ * null: internal/dataplane/direct.go.
+ */
+static __always_inline void *only_value(void *map)
+{
+	__u32 zero = 0;
+	void *value = bpf_map_lookup_elem(map, &zero);
+
+	if (!value)
+		__builtin_unreachable();
+	return value;
 }
 
 /* The hash of two aliases. It is keyed, as a validated peer may have chosen its NID. The
@@ -116,57 +130,81 @@ static __always_inline struct session_entry *search_session(const struct session
 	return 0;
 }
 
-/* 0, and a processor that loads from an address to which this is added does so after it has
- * read that value: address dependencies order loads on all processors, and BPF has no
- * cheaper order of loads. Where loads keep their order anyway, they need not wait.
+/* The line, to be read after that value was: address dependencies order loads on all
+ * processors, and BPF has no cheaper order of loads. Where loads keep their order anyway,
+ * they need not wait.
  */
-static __always_inline __u64 after(__u64 value)
+static __always_inline void *after(const void *line, __u64 value)
 {
 	if (loads_in_order) {
 		asm volatile("" : : : "memory");
-		return 0;
+		return (void *)line;
 	}
 	asm volatile("%0 &= 0" : "+r"(value));
-	return value;
+	return (void *)line + value;
 }
 
+/* The entry of the index of the session with these aliases, or 0: what search_line does not
+ * find at once. Global, so that its code lies elsewhere.
+ */
+__noinline __u64 search_index(const struct session_key *k)
+{
+	struct host *h = this_host();
+	__u64 hash;
+
+	if (!h || !k)
+		return 0;
+	hash = index_hash(h, k);
+	for (int i = 0; i < 2; i++) {
+		__u32 n = (i ? hash >> INDEX_SECOND : hash) & index_mask;
+		const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
+		__u64 entry = b ? search_bucket(b, hash) : 0;
+		struct session_entry *p;
+
+		n = index_place(entry);
+		p = entry ? bpf_map_lookup_elem(&sessions, &n) : 0;
+		if (p && is_session_of(p, k))
+			return entry;
+	}
+	return 0;
+}
+
+/* What the line in a slot says, before which nothing else of it is read. Null if there is no
+ * such slot.
+ */
+static __always_inline struct session_live *read_line(__u32 slot, __u64 *word)
+{
+	struct session_live *l = bpf_map_lookup_elem(&session_lives, &slot);
+
+	if (unlikely(!l))
+		return 0;
+	*word = *(const volatile __u64 *)&l->settled;
+	return after(l, *word);
+}
+
+#define SETTLED_FOUND ((__u64)(SETTLED_WRITTEN | SETTLED_BY_ALIAS) << SETTLED_FLAGS)
+#define SETTLED_BY_NIDS ((__u64)SETTLED_WRITTEN << SETTLED_FLAGS)
+
 /* The line of the session with these aliases, or null. found becomes its entry of the
- * index, and word what the line says, before which nothing else of it is read. Where the
- * line does not say whose it is, the entry in sessions does.
+ * index, and word what the line says. Most are in the first half of their first bucket, and
+ * their line says whose it is.
  */
 static __always_inline struct session_live *search_line(const struct host *h, const struct session_key *k,
 							__u64 *found, __u64 *word)
 {
 	__u64 hash = index_hash(h, k);
+	__u32 n = hash & index_mask;
+	const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
+	struct session_live *l;
 
-	for (int i = 0; i < 2; i++) {
-		__u32 n = (i ? hash >> INDEX_SECOND : hash) & index_mask;
-		const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
-		__u64 entry = b ? search_bucket(b, hash) : 0, flags;
-		struct session_live *l;
-		struct session_entry *p;
-
-		if (!entry)
-			continue;
-		n = entry & INDEX_SLOT;
-		l = bpf_map_lookup_elem(&session_lives, &n);
-		if (!l)
-			return 0;
-		*found = entry;
-		*word = *(const volatile __u64 *)&l->settled;
-		l = (void *)l + after(*word);
-		flags = *word >> SETTLED_FLAGS;
-		if (flags & SETTLED_WRITTEN && !(flags & SETTLED_BY_ALIAS)) {
-			if (l->local_nid.v == k->local.v && l->remote_nid.v == k->remote.v)
-				return l;
-			continue;
-		}
-		n = index_place(entry);
-		p = bpf_map_lookup_elem(&sessions, &n);
-		if (p && is_session_of(p, k))
-			return l;
-	}
-	return 0;
+	if (unlikely(!b))
+		return 0;
+	*found = search_half(b->entry, hash);
+	l = read_line(*found & INDEX_SLOT, word);
+	if (unlikely(!l || !*found || (*word & SETTLED_FOUND) != SETTLED_BY_NIDS || l->local_nid.v != k->local.v ||
+		     l->remote_nid.v != k->remote.v))
+		return 0;
+	return l;
 }
 
 /* The result of a compact path that leaves the packet as it is: this, plus one more than
@@ -174,6 +212,9 @@ static __always_inline struct session_live *search_line(const struct host *h, co
  * which are less.
  */
 #define UNSETTLED (1 << 30)
+
+/* The session is not where it is looked for first. More than any such result. */
+#define ELSEWHERE (1 << 30 | 1 << 29)
 
 /* The same as a result of a compact path. Global, so that the verifier looks at it once
  * and not for every caller.

@@ -30,7 +30,7 @@ static __always_inline int is_still(const struct session_live *l, __u64 word)
 {
 	__u64 read = l->local_nid.v ^ l->remote_nid.v ^ l->remote.v;
 
-	return settled_word((const void *)l + after(read)) == word;
+	return settled_word(after(l, read)) == word;
 }
 
 /* The state of the session, 0 if it is that of another entry. */

@@ -14,6 +14,7 @@
 struct {
 	/* Who are we? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, and so a cache line */
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct host);
@@ -23,6 +24,7 @@ struct {
 struct {
 	/* Which locators do we have, and how does one send from them? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* as hosts: one line each */
 	__uint(max_entries, MAX_UPLINKS);
 	__type(key, __u32);
 	__type(value, struct uplink);

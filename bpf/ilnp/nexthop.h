@@ -48,14 +48,14 @@ static __always_inline enum hop_way hop_way(const struct uplink *u, __u32 index,
 {
 	struct uplink_live *l;
 
-	if (u->l64.v == remote->v)
+	if (unlikely(u->l64.v == remote->v))
 		return HOP_ON_LINK;
-	if (!(u->flags & UPLINK_MACS))
+	if (unlikely(!(u->flags & UPLINK_MACS)))
 		return HOP_KERNEL;
 	l = bpf_map_lookup_elem(&uplink_lives, &index);
-	if (!l || u->known_at < l->discovery + HOP_SETTLED)
+	if (unlikely(!l || u->known_at < l->discovery + HOP_SETTLED))
 		return HOP_KERNEL;
-	if (now - l->checked < HOP_CHECK)
+	if (likely(now - l->checked < HOP_CHECK))
 		return HOP_KNOWN;
 	l->checked = now;
 	return HOP_KERNEL;
@@ -150,15 +150,23 @@ __noinline int note_discovery(struct __sk_buff *skb, __u32 l3)
 	return 0;
 }
 
-/* Writes destination and source of the Ethernet header. */
+/* Writes destination and source of the Ethernet header, which is in the linear part. Clang copies
+ * bytes one by one.
+ */
+static __always_inline void write_macs_at(void *frame, const struct uplink *u)
+{
+	*(__u64 *)frame = *(const __u64 *)u->macs;
+	*(__u32 *)(frame + 8) = *(const __u32 *)(u->macs + 8);
+}
+
+/* The same where that is not known. */
 static __always_inline int write_macs(struct __sk_buff *skb, const struct uplink *u)
 {
 	void *there = (void *)(long)skb->data;
 
 	if (there + ETH_LEN > (void *)(long)skb->data_end)
 		return bpf_skb_store_bytes(skb, 0, u->macs, MACS_LEN, 0);
-	*(__u64 *)there = *(const __u64 *)u->macs; /* clang copies bytes one by one */
-	*(__u32 *)(there + 8) = *(const __u32 *)(u->macs + 8);
+	write_macs_at(there, u);
 	return 0;
 }
 

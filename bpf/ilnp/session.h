@@ -160,7 +160,7 @@ static __always_inline int is_ours(const struct host *h, union half nid)
  */
 static __always_inline int for_another_device(const struct __sk_buff *skb)
 {
-	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
+	return skb->pkt_type == PACKET_OTHERHOST || (unlikely(skb->vlan_tci & VLAN_ID) && skb->vlan_present);
 }
 
 #endif

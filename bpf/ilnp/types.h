@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 30,
+	ABI = 31,
 };
 
 #define MAX_UPLINKS 16
@@ -38,20 +38,20 @@ enum host_flags {
 	HOST_OBSTRUCTED = 8, /* the map obstructed has entries */
 };
 
-/* Settings of the host. */
+/* Settings of the host. What every packet needs comes first, in one cache line. */
 struct host {
 	union half session_prefix;
+	__u64 index_key[2];        /* with which aliases are hashed for the index */
+	enum host_flags flags;
+	__u32 device;              /* index of the session device */
 	union half nids[MAX_NIDS]; /* unused ones are zero */
 	__u64 secret[4];           /* two SipHash keys: epoch 0, epoch 1 */
 	__u32 epoch;               /* the one in use, 0 or 1 */
-	enum host_flags flags;
 	__u16 probe_id;            /* ICMPv6 echo identifier of the daemon, network order */
 	__u8 nonce_len;            /* of pending peers */
 	__u8 pad;
 	__u32 segdev;              /* index of the link that cuts GSO packets; 0: none */
-	__u32 device;              /* index of the session device */
 	__u32 segdev_end;          /* and of the far end of segdev */
-	__u64 index_key[2];        /* with which aliases are hashed for the index */
 	struct addr reals[MAX_REALS]; /* of its uplinks; unused ones, at the end, are zero */
 };
 

@@ -22,14 +22,19 @@ static __always_inline __u32 sum_half(union half h)
 	return sum_fold((h.v & 0xffff) + (h.v >> 16 & 0xffff) + (h.v >> 32 & 0xffff) + (h.v >> 48));
 }
 
-/* The sum of two halves, as v has them, and of more, which is at most 0xffff. Clang copies a
- * union byte by byte.
+/* Adds two halves, as v has them, and more, which is at most 0xffff: a sum of 18 bits, which
+ * is still to be folded. Clang copies a union byte by byte.
  */
-static __always_inline __u32 sum_halves(__u64 a, __u64 b, __u32 more)
+static __always_inline __u32 add_halves(__u64 a, __u64 b, __u32 more)
 {
 	__u64 s = (a & 0xffffffff) + (a >> 32) + (b & 0xffffffff) + (b >> 32) + more;
 
-	return sum_fold((s & 0xffff) + (s >> 16 & 0xffff) + (s >> 32));
+	return (s & 0xffff) + (s >> 16 & 0xffff) + (s >> 32);
+}
+
+static __always_inline __u32 sum_halves(__u64 a, __u64 b, __u32 more)
+{
+	return sum_fold(add_halves(a, b, more));
 }
 
 static __always_inline __u32 sum_bytes(const __u8 b[2])

@@ -52,7 +52,7 @@ func TestDirectLookups(t *testing.T) {
 		spec := &ebpf.CollectionSpec{Maps: maps, Programs: map[string]*ebpf.ProgramSpec{"p": {Instructions: c.prog}}}
 		size := c.prog.Size()
 		for range 2 {
-			DirectLookups(spec)
+			Shorten(spec)
 			values, calls := 0, 0
 			for _, ins := range spec.Programs["p"].Instructions {
 				if ins.IsLoadFromMap() && ins.Src == asm.PseudoMapValue {

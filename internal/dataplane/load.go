@@ -16,7 +16,7 @@ import (
 // in a directory, and loads its programs, as many at a time as there are
 // processors: nearly all that it takes is the kernel's look at each of them.
 func loadCollection(spec *ebpf.CollectionSpec, pins string) (*ebpf.Collection, error) {
-	DirectLookups(spec)
+	Shorten(spec)
 	tables := spec.Copy()
 	tables.Programs = nil
 	all, err := ebpf.NewCollectionWithOptions(tables, ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: pins}})

@@ -72,6 +72,9 @@ func BenchmarkTCPPackets(b *testing.B) {
 				asked = append(asked, question{itself, "plain", "itself", whole, c.units, c.unit, testutil.HalfWidth})
 			}
 			compare(b, all, asked)
+			if c.bound > 0 {
+				shares(b, nil, all, c.units)
+			}
 		})
 	}
 }

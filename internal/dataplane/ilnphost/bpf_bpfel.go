@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 30
+	bpfAbiNumberABI bpfAbiNumber = 31
 )
 
 type bpfAddr struct {
@@ -261,17 +261,17 @@ type bpfHalf struct {
 type bpfHost struct {
 	_             structs.HostLayout
 	SessionPrefix bpfHalf
+	IndexKey      [2]uint64
+	Flags         bpfHostFlags
+	Device        uint32
 	Nids          [4]bpfHalf
 	Secret        [4]uint64
 	Epoch         uint32
-	Flags         bpfHostFlags
 	ProbeId       uint16
 	NonceLen      uint8
 	Pad           uint8
 	Segdev        uint32
-	Device        uint32
 	SegdevEnd     uint32
-	IndexKey      [2]uint64
 	Reals         [8]bpfAddr
 }
 

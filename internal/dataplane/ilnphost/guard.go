@@ -44,7 +44,7 @@ func (p *Plane) AttachGuard(prefix roam.L64, device roam.LinkID) error {
 	if err := spec.Variables["session_prefix"].Set(prefixOf(prefix)); err != nil {
 		return fmt.Errorf("set session prefix of the guard: %w", err)
 	}
-	dataplane.DirectLookups(spec)
+	dataplane.Shorten(spec)
 	opts := &ebpf.CollectionOptions{
 		Maps:            ebpf.MapOptions{PinPath: p.set.Dir()},
 		MapReplacements: map[string]*ebpf.Map{"counters": p.objs.Counters, "refusals": p.objs.Refusals},

@@ -32,7 +32,7 @@ func (p *Plane) loadRaw() error {
 	if err != nil {
 		return err
 	}
-	dataplane.DirectLookups(spec)
+	dataplane.Shorten(spec)
 	if err := spec.LoadAndAssign(&p.raw, &ebpf.CollectionOptions{MapReplacements: mapsByName(&p.objs.bpfMaps)}); err != nil {
 		return fmt.Errorf("load eBPF programs: %w", err)
 	}
