@@ -13,7 +13,8 @@
 #include "outbound.h"
 #include "plainipv6.h"
 #include "plainflow.h"
-#include "settled.h"
+#include "settledin.h"
+#include "settledout.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 

@@ -7,6 +7,7 @@
 #ifndef ROAM_ILNP_INDEX_H
 #define ROAM_ILNP_INDEX_H
 
+#include "clock.h"
 #include "config.h"
 #include "maps.h"
 #include "../lib/likely.h"
@@ -22,19 +23,6 @@ static __always_inline struct host *this_host(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&hosts, &zero);
-}
-
-/* The value of an array of one entry, as the loader has it, which is why there is no test for
- * null: internal/dataplane/direct.go.
- */
-static __always_inline void *only_value(void *map)
-{
-	__u32 zero = 0;
-	void *value = bpf_map_lookup_elem(map, &zero);
-
-	if (!value)
-		__builtin_unreachable();
-	return value;
 }
 
 /* The hash of two aliases. It is keyed, as a validated peer may have chosen its NID. The

@@ -5,6 +5,7 @@
 #ifndef ROAM_ILNP_LIVE_H
 #define ROAM_ILNP_LIVE_H
 
+#include "clock.h"
 #include "config.h"
 #include "maps.h"
 

@@ -9,7 +9,6 @@
 #include "pendingtypes.h"
 #include "records.h"
 #include "../lib/abi.h"
-#include "../lib/clock.h"
 
 struct {
 	/* Who are we? */

@@ -44,6 +44,7 @@ struct host {
 	__u64 index_key[2];        /* with which aliases are hashed for the index */
 	enum host_flags flags;
 	__u32 device;              /* index of the session device */
+	__u64 tick_zero;           /* what was the time, in ns modulo 2^64, when the counter of ticks was 0? 0: unknown */
 	union half nids[MAX_NIDS]; /* unused ones are zero */
 	__u64 secret[4];           /* two SipHash keys: epoch 0, epoch 1 */
 	__u32 epoch;               /* the one in use, 0 or 1 */

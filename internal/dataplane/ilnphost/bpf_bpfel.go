@@ -264,6 +264,7 @@ type bpfHost struct {
 	IndexKey      [2]uint64
 	Flags         bpfHostFlags
 	Device        uint32
+	TickZero      uint64
 	Nids          [4]bpfHalf
 	Secret        [4]uint64
 	Epoch         uint32
@@ -582,7 +583,6 @@ const (
 	bpfMapSessionLives        = "session_lives"
 	bpfMapSessions            = "sessions"
 	bpfMapSources             = "sources"
-	bpfMapTickZero            = "tick_zero"
 	bpfMapUnvalidated         = "unvalidated"
 	bpfMapUpdateKeys          = "update_keys"
 	bpfMapUplinkLives         = "uplink_lives"
@@ -688,7 +688,6 @@ type bpfMapSpecs struct {
 	SessionLives   *ebpf.MapSpec `ebpf:"session_lives"`
 	Sessions       *ebpf.MapSpec `ebpf:"sessions"`
 	Sources        *ebpf.MapSpec `ebpf:"sources"`
-	TickZero       *ebpf.MapSpec `ebpf:"tick_zero"`
 	Unvalidated    *ebpf.MapSpec `ebpf:"unvalidated"`
 	UpdateKeys     *ebpf.MapSpec `ebpf:"update_keys"`
 	UplinkLives    *ebpf.MapSpec `ebpf:"uplink_lives"`
@@ -762,7 +761,6 @@ type bpfMaps struct {
 	SessionLives   *ebpf.Map `ebpf:"session_lives"`
 	Sessions       *ebpf.Map `ebpf:"sessions"`
 	Sources        *ebpf.Map `ebpf:"sources"`
-	TickZero       *ebpf.Map `ebpf:"tick_zero"`
 	Unvalidated    *ebpf.Map `ebpf:"unvalidated"`
 	UpdateKeys     *ebpf.Map `ebpf:"update_keys"`
 	UplinkLives    *ebpf.Map `ebpf:"uplink_lives"`
@@ -799,7 +797,6 @@ func (m *bpfMaps) Close() error {
 		m.SessionLives,
 		m.Sessions,
 		m.Sources,
-		m.TickZero,
 		m.Unvalidated,
 		m.UpdateKeys,
 		m.UplinkLives,

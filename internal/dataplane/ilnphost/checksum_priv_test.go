@@ -50,7 +50,7 @@ func (r *rig) reload(change func(*Plane)) {
 	change(p)
 	r.close()
 	r.must(p.load())
-	r.must(errors.Join(p.ticks.start(p.objs.TickZero), p.adopt()))
+	r.must(errors.Join(p.ticks.start(p.changeHost), p.adopt()))
 	r.use(p)
 }
 

@@ -82,16 +82,10 @@ func (p *Plane) readObstructed() error {
 
 // setHostFlag sets or clears a flag of the host.
 func (p *Plane) setHostFlag(flag bpfHostFlags, on bool) error {
-	var h bpfHost
-	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
-		return fmt.Errorf("read host map: %w", err)
-	}
-	if on == (h.Flags&flag != 0) {
+	return p.changeHost(func(h *bpfHost) error {
+		if h.Flags &^= flag; on {
+			h.Flags |= flag
+		}
 		return nil
-	}
-	h.Flags ^= flag
-	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
-		return fmt.Errorf("write host map: %w", err)
-	}
-	return nil
+	})
 }

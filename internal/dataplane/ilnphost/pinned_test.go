@@ -97,7 +97,7 @@ func (r *rig) reopen(h *held) {
 		r.must(m.Pin(filepath.Join(p.set.Dir(), name)))
 	}
 	r.must(p.objs.Abi.Put(uint32(0), ABI))
-	r.must(errors.Join(p.ticks.start(p.objs.TickZero), p.adopt()))
+	r.must(errors.Join(p.ticks.start(p.changeHost), p.adopt()))
 	r.use(p)
 	r.events()
 }

@@ -96,7 +96,7 @@ func Open(opts Options) (*Plane, error) {
 	if err := p.load(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(p.ticks.start(p.objs.TickZero), p.adopt()); err != nil {
+	if err := errors.Join(p.ticks.start(p.changeHost), p.adopt()); err != nil {
 		p.Close()
 		return nil, err
 	}

@@ -39,35 +39,46 @@ type HostSettings struct {
 // SetHost writes the settings. The keys of the nonces of pending peers are drawn
 // once and kept over restarts.
 func (p *Plane) SetHost(s HostSettings) error {
-	var h bpfHost
-	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
+	return p.changeHost(func(h *bpfHost) error {
+		if len(s.NIDs) > len(h.Nids) {
+			return fmt.Errorf("%d node identifiers, at most %d", len(s.NIDs), len(h.Nids))
+		}
+		if h.Secret == [4]uint64{} {
+			for i := range h.Secret {
+				h.Secret[i] = random64()
+			}
+		}
+		h.SessionPrefix = half(uint64(s.SessionPrefix))
+		h.Nids = [4]bpfHalf{}
+		for i, n := range s.NIDs {
+			h.Nids[i] = half(uint64(n))
+		}
+		h.Flags &= bpfHostFlagsHOST_NID_COLLISIONS | bpfHostFlagsHOST_OBSTRUCTED
+		if s.AcceptAny {
+			h.Flags |= bpfHostFlagsHOST_ACCEPT_ANY
+		}
+		if s.RealNID {
+			h.Flags |= bpfHostFlagsHOST_REAL_NIDS
+		}
+		h.ProbeId = hostToNet16(s.ProbeID)
+		h.NonceLen = s.NonceLength
+		h.Segdev, h.SegdevEnd, h.Device = uint32(s.Segmentation), uint32(s.SegmentationPeer), uint32(s.Device)
+		p.realNID = s.RealNID
+		return nil
+	})
+}
+
+// changeHost writes the settings anew, unless change returns an error or changes nothing.
+func (p *Plane) changeHost(change func(*bpfHost) error) error {
+	var was bpfHost
+	if err := p.objs.Hosts.Lookup(uint32(0), &was); err != nil {
 		return fmt.Errorf("read host map: %w", err)
 	}
-	if len(s.NIDs) > len(h.Nids) {
-		return fmt.Errorf("%d node identifiers, at most %d", len(s.NIDs), len(h.Nids))
+	now := was
+	if err := change(&now); err != nil || now == was {
+		return err
 	}
-	if h.Secret == [4]uint64{} {
-		for i := range h.Secret {
-			h.Secret[i] = random64()
-		}
-	}
-	h.SessionPrefix = half(uint64(s.SessionPrefix))
-	h.Nids = [4]bpfHalf{}
-	for i, n := range s.NIDs {
-		h.Nids[i] = half(uint64(n))
-	}
-	h.Flags &= bpfHostFlagsHOST_NID_COLLISIONS | bpfHostFlagsHOST_OBSTRUCTED
-	if s.AcceptAny {
-		h.Flags |= bpfHostFlagsHOST_ACCEPT_ANY
-	}
-	if s.RealNID {
-		h.Flags |= bpfHostFlagsHOST_REAL_NIDS
-	}
-	h.ProbeId = hostToNet16(s.ProbeID)
-	h.NonceLen = s.NonceLength
-	h.Segdev, h.SegdevEnd, h.Device = uint32(s.Segmentation), uint32(s.SegmentationPeer), uint32(s.Device)
-	p.realNID = s.RealNID
-	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
+	if err := p.objs.Hosts.Put(uint32(0), &now); err != nil {
 		return fmt.Errorf("write host map: %w", err)
 	}
 	return nil
@@ -77,54 +88,35 @@ func (p *Plane) SetHost(s HostSettings) error {
 // connection of a session that nobody takes at the session address is offered
 // to them in this order. More than 8 are refused, the first ones are kept.
 func (p *Plane) SetServerAddrs(addrs []netip.Addr) error {
-	var h bpfHost
-	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
-		return fmt.Errorf("read host map: %w", err)
+	const most = len(bpfHost{}.Reals)
+	err := p.changeHost(func(h *bpfHost) error {
+		h.Reals = [most]bpfAddr{}
+		for i, a := range addrs[:min(len(addrs), most)] {
+			at := roam.ILVFromAddr(a)
+			h.Reals[i] = bpfAddr{L64: half(uint64(at.L64)), Nid: half(uint64(at.NID))}
+		}
+		return nil
+	})
+	if err == nil && len(addrs) > most {
+		err = fmt.Errorf("%d addresses of this host, at most %d: servers that are bound to %s do not get sessions", len(addrs), most, addrs[most])
 	}
-	h.Reals = [8]bpfAddr{}
-	for i, a := range addrs[:min(len(addrs), len(h.Reals))] {
-		at := roam.ILVFromAddr(a)
-		h.Reals[i] = bpfAddr{L64: half(uint64(at.L64)), Nid: half(uint64(at.NID))}
-	}
-	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
-		return fmt.Errorf("write host map: %w", err)
-	}
-	if len(addrs) > len(h.Reals) {
-		return fmt.Errorf("%d addresses of this host, at most %d: servers that are bound to %s do not get sessions", len(addrs), len(h.Reals), addrs[len(h.Reals)])
-	}
-	return nil
+	return err
 }
 
 // noteCollisions has the programs ask for peers with one NID, which they do for no packet as
 // long as there never were any.
 func (p *Plane) noteCollisions() error {
-	var h bpfHost
-	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
-		return fmt.Errorf("read host map: %w", err)
-	}
-	if h.Flags&bpfHostFlagsHOST_NID_COLLISIONS != 0 {
-		return nil
-	}
-	h.Flags |= bpfHostFlagsHOST_NID_COLLISIONS
-	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
-		return fmt.Errorf("write host map: %w", err)
-	}
-	return nil
+	return p.setHostFlag(bpfHostFlagsHOST_NID_COLLISIONS, true)
 }
 
 // RotateSecret draws a new key for the nonces of pending peers to come. Those made
 // under the key before last get another nonce, as if their peer were new.
 func (p *Plane) RotateSecret() error {
-	var h bpfHost
-	if err := p.objs.Hosts.Lookup(uint32(0), &h); err != nil {
-		return fmt.Errorf("read host map: %w", err)
-	}
-	h.Epoch ^= 1
-	h.Secret[2*h.Epoch], h.Secret[2*h.Epoch+1] = random64(), random64()
-	if err := p.objs.Hosts.Put(uint32(0), &h); err != nil {
-		return fmt.Errorf("write host map: %w", err)
-	}
-	return nil
+	return p.changeHost(func(h *bpfHost) error {
+		h.Epoch ^= 1
+		h.Secret[2*h.Epoch], h.Secret[2*h.Epoch+1] = random64(), random64()
+		return nil
+	})
 }
 
 // Record is what the data plane knows of a correspondent that people or the DNS made

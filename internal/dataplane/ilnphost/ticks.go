@@ -1,11 +1,7 @@
 package ilnphost
 
 import (
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/cilium/ebpf"
 
 	"roam/internal/dataplane"
 )
@@ -14,43 +10,39 @@ import (
 const checkTicksEach = 10 * time.Second
 
 // tickClock keeps the clock that the programs derive from the kernel's counter of ticks
-// (bpf/lib/clock.h).
+// (bpf/ilnp/clock.h).
 type tickClock struct {
-	table   *ebpf.Map        // tick_zero
+	change  func(func(*bpfHost) error) error
 	meter   *dataplane.Ticks // nil: the programs use the kernel's clock
-	zero    uint64           // as in the map
+	zero    uint64           // as in the map hosts
 	checked time.Time
 	strayed bool // the last look found the clock wrong
 }
 
 // start gives the programs the time of tick 0. One that was measured before stands: times
 // of sessions were taken by it.
-func (t *tickClock) start(table *ebpf.Map) error {
-	t.table = table
+func (t *tickClock) start(change func(func(*bpfHost) error) error) error {
+	t.change = change
 	meter, err := dataplane.OpenTicks()
 	if err != nil {
 		return nil // the kernel's clock will do
 	}
 	t.meter, t.checked = meter, time.Now()
-	if err := t.table.Lookup(uint32(0), &t.zero); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("read clock of programs: %w", err)
-	}
-	if t.zero != 0 {
-		return nil
-	}
-	zero, err := dataplane.TickZero()
-	if err != nil {
+	return t.change(func(h *bpfHost) (err error) {
+		if h.TickZero == 0 {
+			h.TickZero, err = dataplane.TickZero()
+		}
+		t.zero = h.TickZero
 		return err
-	}
-	return t.setZero(zero)
+	})
 }
 
 func (t *tickClock) setZero(zero uint64) error {
-	if err := t.table.Put(uint32(0), &zero); err != nil {
-		return fmt.Errorf("set clock of programs: %w", err)
-	}
 	t.zero = zero
-	return nil
+	return t.change(func(h *bpfHost) error {
+		h.TickZero = zero
+		return nil
+	})
 }
 
 // check compares the programs' clock with CLOCK_MONOTONIC now and then, behind which

@@ -55,8 +55,9 @@ func TestProgramsClock(t *testing.T) {
 	p.Unvalidated = []roam.L64{there}
 	r.upsert(p)
 	tick := dataplane.TickLength()
-	var zero uint64
-	r.must(r.objs.TickZero.Lookup(uint32(0), &zero))
+	var h bpfHost
+	r.must(r.objs.Hosts.Lookup(uint32(0), &h))
+	zero := h.TickZero
 	if zero == 0 {
 		t.Error("the programs do not count ticks")
 	}

@@ -77,3 +77,56 @@ func TestDirectLookups(t *testing.T) {
 		}
 	}
 }
+
+// Only a load of a variable that nothing writes, behind its address without a way in between,
+// becomes a number; other bytes of that section stay in memory.
+func TestConstantLoads(t *testing.T) {
+	variables := map[string]*ebpf.VariableSpec{
+		"small":   {SectionName: constantSection, Offset: 0, Value: []byte{7, 0}},
+		"large":   {SectionName: constantSection, Offset: 8, Value: []byte{0, 0, 0, 0, 1, 0, 0, 0}},
+		"written": {SectionName: ".data", Offset: 32, Value: []byte{9, 0}},
+	}
+	address := func(at int64, section string) asm.Instruction {
+		ins := asm.LoadMapValue(asm.R1, 0, uint32(at))
+		return ins.WithReference(section)
+	}
+	load := func(to asm.Register) asm.Instruction { return asm.LoadMem(to, asm.R1, 0, asm.Half) }
+	jump := asm.JEq.Imm(asm.R2, 0, "")
+	copied, forgotten := asm.Mov.Reg(asm.R4, asm.R1), asm.Mov.Imm(asm.R1, 0)
+	long := asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord)
+	stored := asm.StoreMem(asm.RFP, -8, asm.R1, asm.DWord)
+	end := asm.Return()
+	for _, c := range []struct {
+		what      string
+		prog      asm.Instructions
+		numbers   int // loads that became numbers,
+		addresses int // and addresses that stay
+	}{
+		{"into the same register", asm.Instructions{address(0, constantSection), load(asm.R1), end}, 1, 0},
+		{"into another register", asm.Instructions{address(0, constantSection), load(asm.R3), forgotten, end}, 1, 0},
+		{"of an address that is used again", asm.Instructions{address(0, constantSection), load(asm.R3), copied, forgotten, end}, 1, 1},
+		{"of an address that is stored", asm.Instructions{address(0, constantSection), stored, load(asm.R1), end}, 1, 1},
+		{"a jump between", asm.Instructions{address(0, constantSection), jump, load(asm.R1), end}, 0, 1},
+		{"beyond the variables", asm.Instructions{address(2, constantSection), load(asm.R1), end}, 0, 1},
+		{"a variable that is written", asm.Instructions{address(32, ".data"), load(asm.R1), end}, 0, 1},
+		{"too large", asm.Instructions{address(8, constantSection), long, end}, 0, 1},
+	} {
+		size := c.prog.Size()
+		for range 2 {
+			constantLoads(c.prog, variables)
+		}
+		numbers, addresses := 0, 0
+		for _, ins := range c.prog {
+			switch {
+			case ins.OpCode == asm.Mov.Imm(asm.R1, 0).OpCode && ins.Constant == 7:
+				numbers++
+			case ins.IsLoadFromMap():
+				addresses++
+			}
+		}
+		if numbers != c.numbers || addresses != c.addresses || c.prog.Size() != size {
+			t.Errorf("%s: %d numbers and %d addresses in %d bytes, want %d and %d in %d: %v", c.what,
+				numbers, addresses, c.prog.Size(), c.numbers, c.addresses, size, c.prog)
+		}
+	}
+}

@@ -4,30 +4,34 @@
  * CLOCK_MONOTONIC, as it does unless high-resolution timers are off, the two differ by a
  * constant, also after the machine slept. The daemon measures it.
  */
-#ifndef ROAM_CLOCK_H
-#define ROAM_CLOCK_H
+#ifndef ROAM_ILNP_CLOCK_H
+#define ROAM_ILNP_CLOCK_H
 
-#include "addr.h"
+#include "../lib/likely.h"
+#include "maps.h"
+
+/* The value of an array of one entry, as the loader has it, which is why there is no test for
+ * null: internal/dataplane/shorten.go.
+ */
+static __always_inline void *only_value(void *map)
+{
+	__u32 zero = 0;
+	void *value = bpf_map_lookup_elem(map, &zero);
+
+	if (!value)
+		__builtin_unreachable();
+	return value;
+}
 
 /* Length of a tick in ns. 0: the programs do not count ticks. */
 const volatile __u64 tick_ns = 0;
 
-struct {
-	/* What was the time, in ns, when the counter of ticks was 0? */
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64); /* modulo 2^64; 0: unknown */
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} tick_zero SEC(".maps");
-
 static __always_inline __u64 coarse_ns_inline(void)
 {
-	__u32 zero = 0;
-	const __u64 *since = bpf_map_lookup_elem(&tick_zero, &zero);
-	__u64 length = tick_ns, began = since ? *since : 0;
+	const struct host *h = only_value(&hosts);
+	__u64 length = tick_ns, began = h->tick_zero;
 
-	if (!length || !began)
+	if (!length || unlikely(!began))
 		return bpf_ktime_get_coarse_ns();
 	return began + bpf_jiffies64() * length;
 }

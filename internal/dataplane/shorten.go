@@ -30,7 +30,7 @@ func Shorten(spec *ebpf.CollectionSpec) {
 
 func directLookups(prog asm.Instructions, maps map[string]*ebpf.MapSpec) {
 	entered := jumpTargets(prog)
-	var load *asm.Instruction // of such a map as the first argument of the next call
+	var load *asm.Instruction  // of such a map as the first argument of the next call
 	var key []*asm.Instruction // what makes the second argument, right before that
 	for it := prog.Iterate(); it.Next(); {
 		ins := it.Ins
