@@ -78,6 +78,9 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("a border that is slow at times", func(all []*seen) { all[1].added[3], all[1].added[7] = 5.5, 5.5 }, "update-p99")
 	add("an update that did not pass", func(all []*seen) { all[2].added = all[2].added[1:] }, "updates")
 	add("a link whose loss is announced late", func(all []*seen) { all[2].lost[0] = 40.5 }, "link-lost")
+	add("a border that ignores how long it is to collect changes", func(all []*seen) { all[1].lost[0] = 22 - (500 - collected) },
+		"changes-collected")
+	add("a link whose loss is announced early", func(all []*seen) { all[0].lost[0] = 18.5 }, "changes-collected")
 	comparatorCases(add, shift)
 	exptest.Claims(t, Experiment, nil, cases...)
 }
