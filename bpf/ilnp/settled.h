@@ -153,6 +153,8 @@ __noinline int send_settled(struct __sk_buff *skb)
 	diff = flags & SETTLED_NAMED && key.remote.v == remote_nid.v ? 0 : settled_delta(word);
 	if (!(flags & SETTLED_RFC6741))
 		diff = sum_halves(u->l64.v, t.to.v, diff);
+	if (label_bit)
+		ip->class_flow[0] |= LABEL_BIT;
 	ip->src.nid.v = local_nid.v;
 	ip->dst.l64.v = t.to.v;
 	ip->dst.nid.v = remote_nid.v;

@@ -56,9 +56,12 @@ type siteCore interface {
 	Sites() map[roam.L64][]roam.L64
 }
 
-func (h *Host) uplinks() map[roam.LinkID]hostnet.Uplink { return h.engine.Links() }
-func (h *Host) namesBorders() bool                      { return len(h.cfg.Uplinks.Border) > 0 }
-func (h *Host) sessionPrefix() roam.L64                 { return h.cfg.Host.SessionPrefix }
+// bordersHost is the siteHost of a Host.
+type bordersHost struct{ h *Host }
+
+func (b bordersHost) uplinks() map[roam.LinkID]hostnet.Uplink { return b.h.engine.Links() }
+func (b bordersHost) namesBorders() bool                      { return len(b.h.cfg.Uplinks.Border) > 0 }
+func (b bordersHost) sessionPrefix() roam.L64                 { return b.h.cfg.Host.SessionPrefix }
 
 // siteBorder is the border on one link.
 type siteBorder struct {
@@ -81,7 +84,7 @@ type borderSecret struct {
 
 // open opens the socket; a host without it does without what borders tell.
 func (b *siteBorders) open(h *Host) {
-	b.host, b.core, b.log, b.links = h, h.engine.Core(), h.log, make(map[roam.LinkID]*siteBorder)
+	b.host, b.core, b.log, b.links = bordersHost{h}, h.engine.Core(), h.log, make(map[roam.LinkID]*siteBorder)
 	if h.cfg.ILNP.UDPPort == 0 {
 		return
 	}
@@ -273,9 +276,9 @@ func (b *siteBorders) tick(now time.Time) {
 }
 
 // borderKeys returns the keys of the borders that the configuration names.
-func (h *Host) borderKeys() (list []nidkey.Public) {
-	for _, name := range h.cfg.Uplinks.Border {
-		if r, ok := h.names.Load().ByName(name); ok && r.Key.Present() {
+func (b bordersHost) borderKeys() (list []nidkey.Public) {
+	for _, name := range b.h.cfg.Uplinks.Border {
+		if r, ok := b.h.names.Load().ByName(name); ok && r.Key.Present() {
 			list = append(list, r.Key.Public)
 		}
 	}
