@@ -23,7 +23,7 @@ func TestLabelBit(t *testing.T) {
 		}
 		return binary.BigEndian.Uint32(out)
 	}
-	var ruled [2]uint32
+	var ruled [8]uint32
 	for _, on := range []bool{false, true} {
 		marked := uint32(version | label)
 		if on {
@@ -70,9 +70,12 @@ func TestLabelBit(t *testing.T) {
 			t.Errorf("to a pending peer, marks %v: %#x, want %#x", on, got, marked)
 		}
 		ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
-		_, out := r.egress(datagramOn(1000, 2000, 10))
-		_, again := r.egress(datagramOn(1001, 2000, 10))
-		if labels := [2]uint32{labelOf(out), labelOf(again)}; !on {
+		labels := [8]uint32{}
+		for i := range labels {
+			_, out := r.egress(datagramOn(1000+uint16(i), 2000, 10))
+			labels[i] = labelOf(out)
+		}
+		if !on {
 			ruled = labels
 		} else if labels != ruled {
 			t.Errorf("labels of flows with a rule are %#x, and without marks %#x", labels, ruled)
