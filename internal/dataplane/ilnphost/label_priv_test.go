@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"roam/flowrule"
@@ -23,7 +24,7 @@ func TestLabelBit(t *testing.T) {
 		}
 		return binary.BigEndian.Uint32(out)
 	}
-	var ruled [8]uint32
+	var ruled [32]uint32
 	for _, on := range []bool{false, true} {
 		marked := uint32(version | label)
 		if on {
@@ -69,11 +70,19 @@ func TestLabelBit(t *testing.T) {
 		if got := sent(r, ip6.TCP, tcp(flagSYN|flagACK, 0)); got != marked {
 			t.Errorf("to a pending peer, marks %v: %#x, want %#x", on, got, marked)
 		}
+		r = newRig(t)
+		r.reload(func(p *Plane) { p.opts.LabelBit = on })
 		ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
-		labels := [8]uint32{}
+		labels := [32]uint32{}
 		for i := range labels {
-			_, out := r.egress(datagramOn(1000+uint16(i), 2000, 10))
+			v, out := r.egress(datagramOn(1000+1009*uint16(i), 2000, 10))
+			if v != redirect {
+				t.Fatalf("with a rule: verdict %d", v)
+			}
 			labels[i] = labelOf(out)
+		}
+		if !slices.ContainsFunc(labels[:], func(l uint32) bool { return l&bit == 0 }) {
+			t.Error("all flows with a rule have the bit")
 		}
 		if !on {
 			ruled = labels
