@@ -55,7 +55,8 @@ type Core struct {
 	states   []Site
 	table    Table
 	coalesce time.Duration
-	port     uint16 // of control messages in UDP; 0: none
+	collects time.Time // until when changes are collected
+	port     uint16    // of control messages in UDP; 0: none
 	maxFlows int
 	flows    map[FlowKey]*flow
 	agenda   sched.Agenda[*flow, timer]
@@ -119,13 +120,17 @@ func (c *Core) HandleSites(now time.Time, states []Site) {
 	c.announceAll(now)
 }
 
-// announceAll has every flow's locators announced, each a little later than the one before.
+// announceAll has every flow's locators announced, each a little later than the one before. A change while
+// others are collected does not put them off.
 func (c *Core) announceAll(now time.Time) {
+	if !now.Before(c.collects) {
+		c.collects = now.Add(c.coalesce)
+	}
 	keys := slices.SortedFunc(maps.Keys(c.flows), compareKeys)
 	for i, k := range keys {
 		f := c.flows[k]
 		f.tries, f.asks = 0, 0
-		c.agenda.Arm(&f.Schedule, announce, now, c.coalesce+time.Duration(i)*pace)
+		c.agenda.Arm(&f.Schedule, announce, now, c.collects.Sub(now)+time.Duration(i)*pace)
 	}
 }
 

@@ -55,6 +55,45 @@ func TestLinkLostManyHosts(t *testing.T) {
 	}
 }
 
+// Changes that follow each other do not put off what the first one has to have announced: it leaves when
+// the border has collected for its time, and what came later within that time leaves with it. A change after
+// that is collected anew.
+func TestChangesInARow(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB})
+	b.drain()
+	b.until(b.now.Add(time.Second))
+	b.sent = nil
+	lost := b.now
+	change := func(after time.Duration, states ...Site) {
+		b.until(lost.Add(after))
+		b.HandleSites(b.now, states)
+		b.drain()
+	}
+	change(0, Site{siteA, 1, false}, bothUp[1])
+	change(coalesce/2, bothUp[0], Site{siteB, 2, false})
+	change(coalesce-time.Millisecond, Site{siteA, 1, false}, bothUp[1])
+	b.until(lost.Add(coalesce - time.Nanosecond))
+	if len(b.sent) != 0 {
+		t.Error("announced before the border has collected for its time")
+	}
+	b.until(lost.Add(coalesce))
+	m, u := b.take(2)
+	if len(u.Locators) != 1 || u.Locators[0].L64 != siteB {
+		t.Errorf("%+v", u)
+	}
+	b.handle(false, m.Dst, m.Src, inward, u.Ack())
+	change(coalesce+time.Millisecond, bothUp...)
+	b.until(lost.Add(2 * coalesce))
+	if len(b.sent) != 0 {
+		t.Error("a change after that is not collected")
+	}
+	b.until(lost.Add(2*coalesce + time.Millisecond))
+	if _, u := b.take(1); len(u.Locators) != 2 {
+		t.Errorf("%+v", u)
+	}
+}
+
 // A storm of updates from one inside host passes, keeps a bounded number of them, and leaves the
 // latest to be acknowledged; one with wrong nonces, and one from outside with the site's own
 // locators, does not pass and changes nothing.

@@ -16,6 +16,9 @@ const volatile __u64 silence_again = 15000000000ULL;
  */
 const volatile __u16 encap_port = 0;
 
+/* Do packets of sessions bear LABEL_BIT, by which site borders recognise them? */
+const volatile __u8 label_bit = 0;
+
 /* Do packets of settled sessions take the compact path? Tests compare both paths. */
 enum compact_path {
 	COMPACT_OFF,   /* all take the full path */

@@ -26,6 +26,7 @@ struct outbound {
 	__u8 encap;       /* in UDP */
 	__u8 hop_way;     /* enum hop_way */
 	__u8 chosen;      /* BY_SESSION or BY_RULE */
+	__u8 marked;      /* bears LABEL_BIT, if packets of sessions do */
 	const struct uplink *hop; /* has the next hop, if UPLINK_NEXT_HOP is set; null: the kernel looks it up */
 };
 
@@ -61,12 +62,25 @@ static __always_inline int leave(struct __sk_buff *skb, const struct outbound *o
 	return send_to_hop(skb, o->ifindex, o->hop, o->hop_way);
 }
 
+/* Marks a packet for site borders. Where a rule decides, the label is that of its flow. */
+static __always_inline int mark_session(struct __sk_buff *skb, const struct outbound *o)
+{
+	struct ip6 *ip = ip6_at(skb, ETH_LEN);
+
+	if (!label_bit || !o->marked)
+		return 0;
+	if (!ip)
+		return -1;
+	ip->class_flow[0] |= LABEL_BIT;
+	return 0;
+}
+
 static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
 				    __u8 next)
 {
 	if (c->fragment != LATER_FRAGMENT && csum_adjust(skb, c->at, c->proto, o->csum_diff))
 		return drop(DROP_KERNEL_HELPER);
-	if (write_addresses(skb, ETH_LEN, o->ends))
+	if (write_addresses(skb, ETH_LEN, o->ends) || mark_session(skb, o))
 		return drop(DROP_KERNEL_HELPER);
 	if (o->nonce.len && nonce_fits(skb, o, next)) {
 		if (put_nonce(skb, &o->nonce, next, o->encap))
@@ -128,6 +142,7 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 	__u32 remote_sum;
 
 	source_from_uplink(o, u);
+	o->marked = o->chosen == BY_SESSION && !(p->flags & ENTRY_PLAIN) && !is_plain_soon(p, d);
 	o->bears_nonce = p->flags & ENTRY_NONCE_ALWAYS && bears_nonce(skb, u);
 	o->ends[0].nid = p->local_nid;
 	o->ends[1].nid = p->remote_nid;
@@ -241,7 +256,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 __noinline int send_pending(struct __sk_buff *skb, const struct session_key *k, struct pending_peer *e, const struct chain *c,
 			   __u8 next)
 {
-	struct outbound o = { .mtu = 0xffff };
+	struct outbound o = { .mtu = 0xffff, .marked = 1 };
 
 	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);

@@ -42,6 +42,9 @@
 #define ICMP6_MLDV2_REPORT 143
 #define ICMP6_LOCATOR_UPDATE 156
 
+/* The highest bit of the flow label, in class_flow[0]. */
+#define LABEL_BIT 0x08
+
 struct ip6 {
 	__u8 version_class;
 	__u8 class_flow[3];

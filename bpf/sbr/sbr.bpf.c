@@ -79,9 +79,13 @@ __noinline int hairpin(struct __sk_buff *skb, struct crossing *x, __u32 from, __
 	return PASS_ON;
 }
 
-/* Decides about a packet of no flow. */
-static __always_inline int fall_back(const struct border *b, int *verdict)
+/* Decides about a packet of no flow; 0: it is rewritten. One with a nonce, or with the mark that hosts
+ * may give the packets of sessions, is for that (B. Simpson's dissertation, section 5.2.1).
+ */
+static __always_inline int fall_back(const struct border *b, const struct crossing *x, int *verdict)
 {
+	if (x->c.nonce.len || (b->flow_label && x->ip.class_flow[0] & LABEL_BIT))
+		return 0;
 	if (b->fallback == FALLBACK_TRANSLATE)
 		return 0;
 	if (b->fallback == FALLBACK_FORWARD) {
@@ -108,7 +112,7 @@ static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing 
 	if (control)
 		return take_control(skb, x, control, HAND_INSIDE, f ? f->came_to : 0);
 	if (!f) {
-		if (!x->c.nonce.len && fall_back(b, &verdict))
+		if (fall_back(b, x, &verdict))
 			return verdict;
 		return send_from(skb, x, b, g->site[0], TX_FALLBACK);
 	}
@@ -226,7 +230,7 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 		return take_control(skb, x, control, HAND_OUTSIDE, 0);
 	if (f && f->came_to != index + 1)
 		f->came_to = index + 1;
-	if (!f && !x->c.nonce.len && fall_back(b, &verdict))
+	if (!f && fall_back(b, x, &verdict))
 		return verdict;
 	to = f ? f->internal : s->behind;
 	if (x->c.proto == IPPROTO_ICMPV6) {

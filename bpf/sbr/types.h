@@ -9,7 +9,7 @@
 #include "../lib/nonce.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 5 };
+enum abi_number { ABI = 6 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -31,7 +31,8 @@ struct border {
 	__u32 pad0;
 	__u64 own_bits;      /* locator_bit of each NID in own_addresses */
 	__be16 probe_id;     /* of the border's own echo requests; 0: there are none */
-	__u16 pad[3];
+	__u16 flow_label;    /* packets whose flow label has its highest bit are of a session */
+	__u16 pad[2];
 	__u8 site_hint[64];  /* by the number of a locator's bit: 1 more than the index of such a site, or 0 */
 	__u8 group_hint[64]; /* the same for internal locators in groups */
 };

@@ -21,6 +21,7 @@ type Border struct {
 	Policy      string
 	Fallback    Fallback
 	TCP         Division
+	FlowLabel   bool          // the highest bit of the flow label marks packets of sessions
 	Announce    time.Duration // how long changes of links are collected
 	IdleTimeout time.Duration // after which a flow without packets is forgotten
 	Liveness    bool          // providers are probed
@@ -96,6 +97,7 @@ func (c *checker) border(r *raw) Border {
 		Policy:      r.Border.Policy,
 		Fallback:    Fallback(c.word("border.fallback", r.Border.Fallback, fallbackWords)),
 		TCP:         Division(c.word("border.tcp", r.Border.TCP, divisionWords)),
+		FlowLabel:   r.Border.FlowLabel,
 		Announce:    c.duration("border.announce", r.Border.Announce, minAnnounce, maxAnnounce),
 		IdleTimeout: c.duration("border.idle_timeout", r.Border.IdleTimeout, minIdle, maxIdle),
 		Liveness:    r.Border.Liveness,

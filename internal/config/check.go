@@ -63,6 +63,7 @@ func (c *checker) config(r *raw) Config {
 			IdleTimeout:      c.duration("ilnp.idle_timeout", r.ILNP.IdleTimeout, minIdle, maxIdle),
 			MaxSessions:      c.number("ilnp.max_sessions", r.ILNP.MaxSessions, minSessions, maxSessions),
 			UDPPort:          c.port("ilnp.udp_port", r.ILNP.UDPPort),
+			FlowLabel:        r.ILNP.FlowLabel,
 			ShowConnections:  r.ILNP.ShowConnections,
 		},
 	}

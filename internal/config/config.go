@@ -221,6 +221,7 @@ type ILNP struct {
 	IdleTimeout      time.Duration // after which a session without packets ends
 	MaxSessions      int           // that the kernel's tables have room for at a time
 	UDPPort          uint16        // of control messages where a path drops the option or ICMPv6; 0: never
+	FlowLabel        bool          // its highest bit marks packets of sessions
 	ShowConnections  bool          // to firewalls that have lost track of them after a move
 }
 

@@ -102,6 +102,7 @@ type raw struct {
 		IdleTimeout      string `toml:"idle_timeout"`
 		MaxSessions      int    `toml:"max_sessions"`
 		UDPPort          int    `toml:"udp_port"`
+		FlowLabel        bool   `toml:"flow_label"`
 		ShowConnections  bool   `toml:"show_connections"`
 	} `toml:"ilnp"`
 	Metrics struct {
@@ -121,6 +122,7 @@ type raw struct {
 		Policy      string   `toml:"policy"`
 		Fallback    string   `toml:"fallback"`
 		TCP         string   `toml:"tcp"`
+		FlowLabel   bool     `toml:"flow_label"`
 		Announce    string   `toml:"announce"`
 		IdleTimeout string   `toml:"idle_timeout"`
 		Liveness    bool     `toml:"liveness"`

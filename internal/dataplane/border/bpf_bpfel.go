@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 5
+	bpfAbiNumberABI bpfAbiNumber = 6
 )
 
 type bpfAddr struct {
@@ -42,7 +42,8 @@ type bpfBorder struct {
 	Pad0        uint32
 	OwnBits     uint64
 	ProbeId     uint16
-	Pad         [3]uint16
+	FlowLabel   uint16
+	Pad         [2]uint16
 	SiteHint    [64]uint8
 	GroupHint   [64]uint8
 }

@@ -87,6 +87,49 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// Packets are divided among three locators as among two, one by one as the model does.
+func TestSharesOfThree(t *testing.T) {
+	r := newRig(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const siteC roam.L64 = 0x2001_0db8_000e_0000
+	all := []roam.L64{siteA, siteB, siteC}
+	datagram := transport(t, ip6.UDP, 1, 2)
+	for _, precs := range [][3]int{{50, 50, 50}, {10, 20, 70}} {
+		text := fmt.Sprintf("%v 1 0 vlb 1 2\n", internal.Prefix())
+		var sites []sbr.Site
+		for i, l := range all {
+			text += fmt.Sprintf("%v %d 0 none 2\n", l.Prefix(), precs[i])
+			sites = append(sites, sbr.Site{L64: l, Link: loopback, Up: true})
+		}
+		p, err := sbr.ParsePolicy([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.table = sbr.NewTable(p, sites)
+		if err := r.Install(r.table, true, hops); err != nil {
+			t.Fatal(err)
+		}
+		r.confirm(all...)
+		sent := map[roam.L64]int{}
+		const packets = 10_000
+		for range packets {
+			_, out := r.run(r.objs.SbrInsideIngress, datagram)
+			sent[source(out)]++
+		}
+		total := 0
+		for _, m := range r.table.Inside[internal].Members {
+			total += int(m.Weight)
+		}
+		for _, m := range r.table.Inside[internal].Members {
+			want := float64(packets) * float64(m.Weight) / float64(total)
+			if off := float64(sent[m.L64]) - want; off < -2 || off > 2 { // a packet of each other locator
+				t.Errorf("%v: %d of %d packets leave from %v, want %.1f", precs, sent[m.L64], packets, m.L64, want)
+			}
+		}
+	}
+}
+
 // A TCP connection keeps to the locator that the model says, unless the policy is by packets.
 func TestConnections(t *testing.T) {
 	r := newRig(t)

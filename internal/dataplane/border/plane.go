@@ -40,6 +40,7 @@ type Settings struct {
 	Fallback   Fallback
 	TCPPackets bool   // TCP is divided by packets, not by connections
 	ProbeID    uint16 // of the border's own echo requests; 0: none
+	FlowLabel  bool   // packets whose flow label has its highest bit are of a session
 	Direct     bool   // packets that come in need not pass the stack, see Plane.ForwardsUnseen
 }
 
@@ -101,6 +102,9 @@ func (p *Plane) Configure(s Settings, until time.Time) error {
 		}
 		if s.TCPPackets {
 			b.TcpPackets = 1
+		}
+		if b.FlowLabel = 0; s.FlowLabel {
+			b.FlowLabel = 1
 		}
 	})
 }

@@ -110,6 +110,33 @@ func TestFallback(t *testing.T) {
 	want("no longer own", r.objs.SbrUplinkIngress, in, shot, false)
 }
 
+// Where the highest bit of the flow label marks packets of sessions, those pass without a flow whatever
+// happens to others; elsewhere the bit means nothing.
+func TestFallbackByLabel(t *testing.T) {
+	for _, first := range []byte{0x08, 0x07, 0x0f, 0x00} { // of the label; above it is the traffic class
+		r := newRig(t)
+		out := transport(t, ip6.UDP, 1, 2)
+		in := r.echo(theirs, roam.ILV{L64: siteB, NID: insideNID}, ilnp.Nonce{}, true, 1, 56)
+		for _, packet := range [][]byte{out, in} {
+			packet[1] = 0xf0 | first
+		}
+		for _, f := range []Fallback{Forward, Drop} {
+			for _, on := range []bool{false, true} {
+				r.configure(Settings{Fallback: f, FlowLabel: on})
+				passes := on && first&8 != 0
+				verdict, got := r.run(r.objs.SbrInsideIngress, out)
+				if left := verdict == redirect && source(got) == siteA && got[1] == out[1]; left != passes {
+					t.Errorf("%v, %v, first byte %#x: out, verdict %#x, from %v", f, on, out[1], verdict, source(got))
+				}
+				verdict, got = r.run(r.objs.SbrUplinkIngress, in)
+				if came := verdict == passOn && destination(got) == internal && got[1] == in[1]; came != passes {
+					t.Errorf("%v, %v, first byte %#x: in, verdict %#x, to %v", f, on, in[1], verdict, destination(got))
+				}
+			}
+		}
+	}
+}
+
 // Without a link that is up nothing leaves, and a policy that is withdrawn leaves packets as
 // they are.
 func TestWithoutLink(t *testing.T) {

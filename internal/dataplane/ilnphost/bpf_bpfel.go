@@ -597,6 +597,7 @@ const (
 	bpfVarCsumFlags           = "csum_flags"
 	bpfVarEncapPort           = "encap_port"
 	bpfVarIndexMask           = "index_mask"
+	bpfVarLabelBit            = "label_bit"
 	bpfVarLoadsInOrder        = "loads_in_order"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
@@ -703,6 +704,7 @@ type bpfVariableSpecs struct {
 	CsumFlags          *ebpf.VariableSpec `ebpf:"csum_flags"`
 	EncapPort          *ebpf.VariableSpec `ebpf:"encap_port"`
 	IndexMask          *ebpf.VariableSpec `ebpf:"index_mask"`
+	LabelBit           *ebpf.VariableSpec `ebpf:"label_bit"`
 	LoadsInOrder       *ebpf.VariableSpec `ebpf:"loads_in_order"`
 	SilenceAfter       *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain       *ebpf.VariableSpec `ebpf:"silence_again"`
@@ -813,6 +815,7 @@ type bpfVariables struct {
 	CsumFlags          *ebpf.Variable `ebpf:"csum_flags"`
 	EncapPort          *ebpf.Variable `ebpf:"encap_port"`
 	IndexMask          *ebpf.Variable `ebpf:"index_mask"`
+	LabelBit           *ebpf.Variable `ebpf:"label_bit"`
 	LoadsInOrder       *ebpf.Variable `ebpf:"loads_in_order"`
 	SilenceAfter       *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain       *ebpf.Variable `ebpf:"silence_again"`

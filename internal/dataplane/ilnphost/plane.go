@@ -34,6 +34,8 @@ type Options struct {
 	// EncapPort is the UDP port of control messages where a path drops the
 	// option or ICMPv6; 0: none is taken.
 	EncapPort uint16
+	// LabelBit has packets of sessions bear the highest bit of the flow label, but those of flows with a rule.
+	LabelBit bool
 	// Silence is how long a session may send without receiving anything before the programs
 	// report it; 0: 2 s.
 	Silence time.Duration

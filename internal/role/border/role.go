@@ -206,6 +206,7 @@ func (r *Role) settings(cfg config.Config) plane.Settings {
 	return plane.Settings{
 		Fallback:   plane.Fallback(cfg.Border.Fallback),
 		TCPPackets: cfg.Border.TCP == config.ByPacket,
+		FlowLabel:  cfg.Border.FlowLabel,
 		Direct:     direct,
 		ProbeID:    r.probe.ID,
 	}

@@ -268,7 +268,7 @@ func (h *Host) onTick(now time.Time) {
 	h.watchNotAdmitted()
 	watchFormer(h, now)
 	h.rendezvous.lookAgain(now, h)
-	h.borders.tick(now, h)
+	h.borders.tick(now)
 	if !h.plane.Behind() {
 		h.over.Do(func() { close(h.tookOver) })
 	}

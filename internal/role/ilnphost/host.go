@@ -158,7 +158,7 @@ func (h *Host) loadAndSetUp() (device hostnet.Device, err error) {
 		var err error
 		h.plane, err = dataplane.Open(dataplane.Options{
 			PinDir: h.cfg.Pins(), Classic: hostnet.Classic{}, Sessions: h.cfg.ILNP.MaxSessions,
-			EncapPort: h.cfg.ILNP.UDPPort, Silence: silenceOf(h.cfg),
+			EncapPort: h.cfg.ILNP.UDPPort, LabelBit: h.cfg.ILNP.FlowLabel, Silence: silenceOf(h.cfg),
 		})
 		loaded <- err
 	}()

@@ -3,11 +3,14 @@ package ilnphost
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
 	"roam"
+	"roam/internal/hostnet"
 	"roam/internal/rawio"
 	"roam/nidkey"
 	"roam/wire/ilnp"
@@ -27,12 +30,38 @@ const (
 	mostOfSite = ilnp.ProofLocators
 )
 
-// siteBorders is what this host knows of the site borders on its links. But for Run it belongs to the
+// siteBorders is what this host knows of the site borders on its links. But for run it belongs to the
 // engine's goroutine.
 type siteBorders struct {
 	socket *rawio.SiteNotices // nil: none
+	send   func(link roam.LinkID, to netip.Addr, n ilnp.SiteNotice) error
+	host   siteHost
+	core   siteCore
+	log    *slog.Logger
 	links  map[roam.LinkID]*siteBorder
 }
+
+// siteHost is the host, as far as its borders matter.
+type siteHost interface {
+	uplinks() map[roam.LinkID]hostnet.Uplink
+	borderKeys() []nidkey.Public // of the borders that the configuration names
+	namesBorders() bool
+	sessionPrefix() roam.L64
+}
+
+// siteCore is the core, as far as borders matter to it.
+type siteCore interface {
+	HandleBorder(now time.Time, link roam.LinkID)
+	HandleSite(now time.Time, sites map[roam.L64][]roam.L64)
+	Sites() map[roam.L64][]roam.L64
+}
+
+// bordersHost is the siteHost of a Host.
+type bordersHost struct{ h *Host }
+
+func (b bordersHost) uplinks() map[roam.LinkID]hostnet.Uplink { return b.h.engine.Links() }
+func (b bordersHost) namesBorders() bool                      { return len(b.h.cfg.Uplinks.Border) > 0 }
+func (b bordersHost) sessionPrefix() roam.L64                 { return b.h.cfg.Host.SessionPrefix }
 
 // siteBorder is the border on one link.
 type siteBorder struct {
@@ -55,7 +84,7 @@ type borderSecret struct {
 
 // open opens the socket; a host without it does without what borders tell.
 func (b *siteBorders) open(h *Host) {
-	b.links = make(map[roam.LinkID]*siteBorder)
+	b.host, b.core, b.log, b.links = bordersHost{h}, h.engine.Core(), h.log, make(map[roam.LinkID]*siteBorder)
 	if h.cfg.ILNP.UDPPort == 0 {
 		return
 	}
@@ -64,14 +93,14 @@ func (b *siteBorders) open(h *Host) {
 		h.log.Warn("notices of site borders are not received", "err", err)
 		return
 	}
-	b.socket = s
+	b.socket, b.send = s, s.Send
 }
 
 // run takes notices until the socket is closed.
 func (b *siteBorders) run(ctx context.Context, h *Host) {
 	if b.socket != nil {
 		b.socket.Run(func(n rawio.SiteNotice) {
-			_ = h.do(ctx, func(now time.Time) { b.handle(now, h, n) }) // its error: the host ends
+			_ = h.do(ctx, func(now time.Time) { b.handle(now, n) }) // its error: the host ends
 		})
 	}
 }
@@ -85,8 +114,8 @@ func (b *siteBorders) on(link roam.LinkID) *siteBorder {
 }
 
 // handle takes a notice or an answer from a link.
-func (b *siteBorders) handle(now time.Time, h *Host, n rawio.SiteNotice) {
-	if _, uplink := h.engine.Links()[n.Link]; !uplink {
+func (b *siteBorders) handle(now time.Time, n rawio.SiteNotice) {
+	if _, uplink := b.host.uplinks()[n.Link]; !uplink {
 		return
 	}
 	at := b.on(n.Link)
@@ -94,18 +123,18 @@ func (b *siteBorders) handle(now time.Time, h *Host, n rawio.SiteNotice) {
 	case ilnp.NoticeOfSite:
 		if now.Sub(at.showed) >= showNonces {
 			at.showed = now
-			h.engine.Core().HandleBorder(now, n.Link)
+			b.core.HandleBorder(now, n.Link)
 		}
 		if n.Sequence != at.sequence {
-			b.ask(now, h, n.Link)
+			b.ask(now, n.Link)
 		}
 	case ilnp.SiteAnswer:
 		asked := !at.asked.IsZero() && !at.answered && n.Asker == at.key.Public
 		of, known := borderOf(n.SiteNotice, at.secrets)
 		if asked && known && at.counts(now, of) {
 			at.answered, at.public, at.sequence = true, of, n.Sequence
-			at.learn(usableSites(n.SiteNotice, h.cfg.Host.SessionPrefix))
-			b.tell(now, h)
+			at.learn(usableSites(n.SiteNotice, b.host.sessionPrefix()))
+			b.tell(now)
 		}
 	}
 }
@@ -160,12 +189,12 @@ func usableSites(n ilnp.SiteNotice, session roam.L64) map[roam.L64][]roam.L64 {
 }
 
 // tell gives the core what all borders say.
-func (b *siteBorders) tell(now time.Time, h *Host) {
+func (b *siteBorders) tell(now time.Time) {
 	var known map[roam.L64][]roam.L64
-	if len(h.cfg.Uplinks.Border) > 0 && b.waits(now, slices.Collect(maps.Keys(h.engine.Links()))) {
-		known = h.engine.Core().Sites()
+	if b.host.namesBorders() && b.waits(now, slices.Collect(maps.Keys(b.host.uplinks()))) {
+		known = b.core.Sites()
 	}
-	h.engine.Core().HandleSite(now, b.whole(known))
+	b.core.HandleSite(now, b.whole(known))
 }
 
 // waits reports whether the border of one of these links, if it has one, has not answered yet: a link whose
@@ -199,22 +228,22 @@ func (b *siteBorders) whole(known map[roam.L64][]roam.L64) map[roam.L64][]roam.L
 
 // ask asks the routers on a link for the locators of the site, if the hosts file has the key of a
 // border.
-func (b *siteBorders) ask(now time.Time, h *Host, link roam.LinkID) {
-	at := b.on(link)
-	if now.Sub(at.asked) < askBorderAgain || len(borderKeys(h)) == 0 {
+func (b *siteBorders) ask(now time.Time, link roam.LinkID) {
+	at, borders := b.on(link), b.host.borderKeys()
+	if now.Sub(at.asked) < askBorderAgain || len(borders) == 0 {
 		return
 	}
 	var random [nidkey.KeyLen]byte
 	rand.Read(random[:]) // never fails
 	key, err := nidkey.Ephemeral(random)
 	if err != nil {
-		h.log.Warn("draw a key to ask a site border with", "err", err)
+		b.log.Warn("draw a key to ask a site border with", "err", err)
 		return
 	}
-	at.question(now, key, secretsWith(key, borderKeys(h)))
+	at.question(now, key, secretsWith(key, borders))
 	request := ilnp.SiteNotice{Kind: ilnp.SiteRequest, Asker: key.Public}
-	if err := b.socket.Send(link, rawio.AllRouters, request); err != nil {
-		h.log.Debug("a site border was not asked", "err", err)
+	if err := b.send(link, rawio.AllRouters, request); err != nil {
+		b.log.Debug("a site border was not asked", "err", err)
 	}
 }
 
@@ -227,29 +256,29 @@ func (at *siteBorder) question(now time.Time, key nidkey.Key, secrets []borderSe
 }
 
 // tick asks on links where nobody was asked for long, and forgets links that have gone.
-func (b *siteBorders) tick(now time.Time, h *Host) {
+func (b *siteBorders) tick(now time.Time) {
 	if b.socket == nil {
 		return
 	}
-	links, borders := h.engine.Links(), len(b.links)
+	links, borders := b.host.uplinks(), len(b.links)
 	maps.DeleteFunc(b.links, func(l roam.LinkID, _ *siteBorder) bool {
 		_, there := links[l]
 		return !there
 	})
 	for link, u := range links {
 		if u.Up && now.Sub(b.on(link).asked) >= askBorder {
-			b.ask(now, h, link)
+			b.ask(now, link)
 		}
 	}
-	if len(b.links) < borders || len(h.cfg.Uplinks.Border) == 0 {
-		b.tell(now, h)
+	if len(b.links) < borders || !b.host.namesBorders() {
+		b.tell(now)
 	}
 }
 
 // borderKeys returns the keys of the borders that the configuration names.
-func borderKeys(h *Host) (list []nidkey.Public) {
-	for _, name := range h.cfg.Uplinks.Border {
-		if r, ok := h.names.Load().ByName(name); ok && r.Key.Present() {
+func (b bordersHost) borderKeys() (list []nidkey.Public) {
+	for _, name := range b.h.cfg.Uplinks.Border {
+		if r, ok := b.h.names.Load().ByName(name); ok && r.Key.Present() {
 			list = append(list, r.Key.Public)
 		}
 	}

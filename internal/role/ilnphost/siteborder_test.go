@@ -2,12 +2,16 @@ package ilnphost
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"roam"
+	"roam/internal/hostnet"
+	"roam/internal/rawio"
 	"roam/nidkey"
 	"roam/wire/ilnp"
 )
@@ -60,47 +64,186 @@ func TestAnswerOfBorder(t *testing.T) {
 	}
 }
 
+// bordered is a host with two links, and its core; it notes what it is given and what it sends.
+type bordered struct {
+	siteBorders
+	keys  []nidkey.Public // of the borders that it names
+	named bool
+	known map[roam.L64][]roam.L64 // what the core has of the site
+	given int                     // how often that was given
+	shown []roam.LinkID           // where nonces are to be sent
+	asked []nidkey.Public         // the key of each question, and
+	on    []roam.LinkID           // where it went
+	links map[roam.LinkID]hostnet.Uplink
+}
+
+func newBordered(borders ...nidkey.Key) *bordered {
+	b := &bordered{named: len(borders) > 0, links: map[roam.LinkID]hostnet.Uplink{1: {Up: true}, 2: {Up: true}}}
+	for _, k := range borders {
+		b.keys = append(b.keys, k.Public)
+	}
+	b.siteBorders = siteBorders{
+		socket: &rawio.SiteNotices{}, host: b, core: b, log: slog.New(slog.DiscardHandler),
+		links: make(map[roam.LinkID]*siteBorder),
+		send: func(link roam.LinkID, to netip.Addr, n ilnp.SiteNotice) error {
+			if n.Kind == ilnp.SiteRequest && to == rawio.AllRouters {
+				b.asked, b.on = append(b.asked, n.Asker), append(b.on, link)
+			}
+			return nil
+		},
+	}
+	return b
+}
+
+func (b *bordered) uplinks() map[roam.LinkID]hostnet.Uplink    { return b.links }
+func (b *bordered) borderKeys() []nidkey.Public                { return b.keys }
+func (b *bordered) namesBorders() bool                         { return b.named }
+func (b *bordered) sessionPrefix() roam.L64                    { return roam.DefaultSessionPrefix }
+func (b *bordered) Sites() map[roam.L64][]roam.L64             { return maps.Clone(b.known) }
+func (b *bordered) HandleBorder(_ time.Time, link roam.LinkID) { b.shown = append(b.shown, link) }
+func (b *bordered) HandleSite(_ time.Time, s map[roam.L64][]roam.L64) {
+	b.known, b.given = s, b.given+1
+}
+
+// from is a notice that came from a link.
+func from(link roam.LinkID, n ilnp.SiteNotice) rawio.SiteNotice {
+	return rawio.SiteNotice{SiteNotice: n, Link: link}
+}
+
+const (
+	ownA, ownB          roam.L64 = 0xfd00_0000_0001_0000, 0xfd00_0000_0002_0000
+	siteA, siteB, siteC roam.L64 = 0x2001_0db8_000a_0000, 0x2001_0db8_000b_0000, 0x2001_0db8_000c_0000
+)
+
 // Of two borders that are named and answer on one link, the first one counts until it is silent for
 // leaveBorder, or not named any more; so the host does not announce the locators of one and the other
 // in turn.
 func TestTwoBordersOnALink(t *testing.T) {
-	first, second, asked := ephemeral(t), ephemeral(t), ephemeral(t)
-	both := secretsWith(asked, []nidkey.Public{second.Public, first.Public})
+	first, second := ephemeral(t), ephemeral(t)
+	b := newBordered(second, first)
 	now := time.Unix(1000, 0)
-	at := &siteBorder{}
-	answers := func(border nidkey.Key) bool {
-		if !at.answered && at.counts(now, border.Public) {
-			at.answered, at.public = true, border.Public
-			return true
+	// answers reports whether the host announces what that border says to the question that is open.
+	answers := func(border nidkey.Key, site roam.L64) bool {
+		before := b.given
+		b.handle(now, from(1, sealed(t, border, b.asked[len(b.asked)-1], ilnp.SiteEntry{Internal: ownA, Site: site})))
+		if b.given == before {
+			return false
 		}
-		return false
+		if !slices.Equal(b.known[ownA], []roam.L64{site}) {
+			t.Errorf("the core has %v, want %v", b.known, site)
+		}
+		return true
 	}
-	at.question(now, asked, both)
-	if !answers(first) {
+	b.ask(now, 1)
+	if !answers(first, siteA) {
 		t.Fatal("the first answer does not count")
+	}
+	if answers(first, siteC) {
+		t.Error("a second answer to one question counts")
 	}
 	for range 10 { // each notice of the second one makes a question
 		now = now.Add(time.Minute)
-		at.question(now, asked, both)
-		if answers(second) || !answers(first) {
+		b.ask(now, 1)
+		if answers(second, siteB) || !answers(first, siteA) {
 			t.Fatal("the border changes although it answers")
 		}
 	}
-	at.question(now, asked, both)
-	now = now.Add(leaveBorder - time.Second)
-	at.question(now, asked, both)
-	if answers(second) {
+	b.ask(now.Add(time.Second), 1)
+	now = now.Add(leaveBorder)
+	b.ask(now, 1)
+	if answers(second, siteB) {
 		t.Error("the border changes before it is silent for long")
 	}
 	now = now.Add(time.Second)
-	at.question(now, asked, both)
-	if !answers(second) || answers(first) {
+	b.ask(now, 1)
+	if !answers(second, siteB) {
 		t.Error("a silent border stays")
 	}
-	at.question(now, asked, secretsWith(asked, []nidkey.Public{first.Public}))
-	if !answers(first) {
+	b.ask(now.Add(time.Second), 1)
+	if answers(first, siteA) {
+		t.Error("the border that was silent counts again")
+	}
+	b.keys = []nidkey.Public{first.Public}
+	b.ask(now.Add(2*time.Second), 1)
+	if !answers(first, siteA) {
 		t.Error("a border stays that is not named any more")
 	}
+}
+
+// What nobody asked for, what another border says, and what comes from a link that is no uplink, changes
+// nothing. A notice has nonces sent every five seconds at most, and asks anew where its number is new.
+func TestNoticesOfABorder(t *testing.T) {
+	border, other := ephemeral(t), ephemeral(t)
+	b := newBordered(border)
+	now := time.Unix(1000, 0)
+	entry := ilnp.SiteEntry{Internal: ownA, Site: siteA}
+	b.handle(now, from(1, sealed(t, border, other.Public, entry)))
+	b.handle(now, from(3, ilnp.SiteNotice{Kind: ilnp.NoticeOfSite, Sequence: 7}))
+	if b.given != 0 || len(b.asked) != 0 || len(b.shown) != 0 {
+		t.Fatalf("given %d, asked %d, shown %v", b.given, len(b.asked), b.shown)
+	}
+	for range 2 {
+		b.handle(now, from(1, ilnp.SiteNotice{Kind: ilnp.NoticeOfSite, Sequence: 7}))
+	}
+	if len(b.asked) != 1 || !slices.Equal(b.shown, []roam.LinkID{1}) {
+		t.Fatalf("asked %d, shown %v", len(b.asked), b.shown)
+	}
+	b.handle(now, from(2, sealed(t, border, b.asked[0], entry)))
+	b.handle(now, from(1, sealed(t, other, b.asked[0], entry)))
+	if b.given != 0 {
+		t.Fatal("an answer from another link or another border counts")
+	}
+	answer := ilnp.SiteNotice{Kind: ilnp.SiteAnswer, Asker: b.asked[0], Sequence: 7, Entries: []ilnp.SiteEntry{entry}}
+	secret, err := border.Shared(b.asked[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Seal(secret.Bytes())
+	b.handle(now, from(1, answer))
+	for range 2 { // the second one has effect
+		now = now.Add(showNonces/2 + 1)
+		b.handle(now, from(1, ilnp.SiteNotice{Kind: ilnp.NoticeOfSite, Sequence: 7}))
+	}
+	b.handle(now, from(1, ilnp.SiteNotice{Kind: ilnp.NoticeOfSite, Sequence: 7}))
+	if b.given != 1 || len(b.asked) != 1 || len(b.shown) != 2 {
+		t.Errorf("given %d, asked %d, shown %v", b.given, len(b.asked), b.shown)
+	}
+	b.handle(now, from(1, ilnp.SiteNotice{Kind: ilnp.NoticeOfSite, Sequence: 8}))
+	if len(b.asked) != 2 {
+		t.Error("a new number is not asked about")
+	}
+}
+
+// The core keeps what it knew of the site until the border of each link has answered, or has left its
+// questions unanswered for long; a link that went, or a host that names no border any more, ends that.
+func TestTell(t *testing.T) {
+	border := ephemeral(t)
+	b := newBordered(border)
+	b.known = map[roam.L64][]roam.L64{ownA: {siteA}, ownB: {siteB}} // of before a restart
+	now := time.Unix(1000, 0)
+	is := func(when string, want map[roam.L64][]roam.L64) {
+		t.Helper()
+		if !maps.EqualFunc(b.known, want, slices.Equal) {
+			t.Errorf("%s: %v, want %v", when, b.known, want)
+		}
+	}
+	b.tick(now)
+	if b.given != 0 || len(b.asked) != 2 {
+		t.Fatalf("at the start given %d, asked %d", b.given, len(b.asked))
+	}
+	first := slices.Index(b.on, 1)
+	b.handle(now, from(1, sealed(t, border, b.asked[first], ilnp.SiteEntry{Internal: ownA, Site: siteC})))
+	is("after one answer", map[roam.L64][]roam.L64{ownA: {siteC}, ownB: {siteB}})
+	now = now.Add(leaveBorder)
+	b.tell(now)
+	is("after a link without an answer", map[roam.L64][]roam.L64{ownA: {siteC}})
+	delete(b.links, 1)
+	b.tick(now)
+	is("after a link that went", nil)
+	b.links[3] = hostnet.Uplink{}
+	b.known, b.named = map[roam.L64][]roam.L64{ownA: {siteA}}, false
+	b.tick(now)
+	is("without a border that is named", nil)
 }
 
 // Locators that nobody can have do not count, nor do more than a proof lists; while all providers
@@ -129,8 +272,6 @@ func TestUsableSites(t *testing.T) {
 // After a restart the border of one link answers before that of another: what that one had told stays
 // until it answers.
 func TestBordersOfSeveralLinksAfterARestart(t *testing.T) {
-	const ownA, ownB, siteA, siteB, siteC roam.L64 = 0xfd00_0000_0001_0000, 0xfd00_0000_0002_0000,
-		0x2001_0db8_000a_0000, 0x2001_0db8_000b_0000, 0x2001_0db8_000c_0000
 	links := []roam.LinkID{1, 2}
 	b := &siteBorders{links: make(map[roam.LinkID]*siteBorder)}
 	restored := map[roam.L64][]roam.L64{ownA: {siteA}, ownB: {siteB}}

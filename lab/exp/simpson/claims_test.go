@@ -23,6 +23,7 @@ func records() (all, others []*seen) {
 			first := uint64(10000*c.share + 0.5)
 			v.sent[b].Link = [2]uint64{first, 10000 - first}
 		}
+		v.rates = rated(policy{name: c.name, share: int(100*c.share + 0.5)})
 		all = append(all, v)
 	}
 	for _, c := range site.Comparators {
@@ -34,9 +35,19 @@ func records() (all, others []*seen) {
 		if c.Name == site.Forwarding.Name {
 			v.routes[1], v.internal = "a\nb\nc\nd\ne", 1000
 		}
+		if c.Name == baseline {
+			v.rates = rated(policy{name: c.Name, share: 100, plain: true})
+		}
 		others = append(others, v)
 	}
 	return all, others
+}
+
+// rated are the cells of a sweep: both frame sizes, and full links.
+func rated(p policy) []*passage {
+	full := filled(p, frameSizes[1], false)
+	full.Rate, full.echoes = wholeLink, 0
+	return []*passage{filled(p, frameSizes[0], false), filled(p, frameSizes[1], false), full}
 }
 
 // Each claim fails by a record just beyond its bound, and by no other.
@@ -48,6 +59,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		cases = append(cases, exptest.Case{Name: name, Red: red, Judge: func(r *result.Result, _ int) {
 			judge(r, all)
 			judgeComparators(r, all[0], others)
+			judgeSweep(r, append(slices.Clone(all), others...))
 		}})
 	}
 	shift := func(cell, border int, n uint64) func([]*seen) {
@@ -78,7 +90,16 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("a border that is slow at times", func(all []*seen) { all[1].added[3], all[1].added[7] = 5.5, 5.5 }, "update-p99")
 	add("an update that did not pass", func(all []*seen) { all[2].added = all[2].added[1:] }, "updates")
 	add("a link whose loss is announced late", func(all []*seen) { all[2].lost[0] = 40.5 }, "link-lost")
+	add("a border that ignores how long it is to collect changes", func(all []*seen) {
+		all[1].lost[0] = 22 - (500 - collected)
+	}, "changes-collected")
+	add("a link whose loss is announced early", func(all []*seen) { all[0].lost[0] = 18.5 }, "changes-collected")
 	comparatorCases(add, shift)
+	sweepCases(add)
+	add("little was sent", func(all []*seen) { all[2].rates[1].sentPct = 98 })
+	cases[len(cases)-1].Grey = []string{"rates-goodput", "rates-jitter"}
+	add("NPTv6 does not fill a link", func(all []*seen) { all[4].rates[2].sentPct = 98 })
+	cases[len(cases)-1].Grey = []string{"rates-datagrams-1g"}
 	exptest.Claims(t, Experiment, nil, cases...)
 }
 
@@ -95,6 +116,25 @@ func comparatorCases(add func(string, func([]*seen), ...string), shift func(int,
 	add("an audit that misses a route", func(all []*seen) { all[forwarding].routes[1] = "a\nb\nc\nd" }, "audit-routes")
 	add("captures that see little", func(all []*seen) { all[forwarding].internal = 999 }, "audit-leaks")
 	add("NPTv6 that leaks", func(all []*seen) { all[nptv6].internal = 1 }, "nptv6-leaks")
+}
+
+// sweepCases are those about the rates; element 4 of the records is NPTv6.
+func sweepCases(add func(string, func([]*seen), ...string)) {
+	share := func(cell, border int, first uint64) func([]*seen) {
+		return func(all []*seen) {
+			all[cell].rates[0].passed.datagrams[border] = [2]uint64{first, 10000 - first}
+		}
+	}
+	add("a share at a rate", share(1, 1, 5120), "rates-shares")
+	add("a share of NPTv6", share(4, 0, 9880), "rates-shares")
+	add("echoes at the rates", func(all []*seen) { all[2].rates[1].echoesLost = 60 })
+	add("more echoes at the rates", func(all []*seen) { all[2].rates[1].echoesLost = 61 }, "rates-echoes")
+	add("datagrams at the rates", func(all []*seen) { all[0].rates[0].datagramsLost = 241 }, "rates-datagrams")
+	add("datagrams of full links", func(all []*seen) { all[0].rates[2].datagramsLost = 901 }, "rates-datagrams-1g")
+	add("goodput at a rate", func(all []*seen) { all[2].rates[0].goodput = 9.89 }, "rates-goodput")
+	add("jitter at a rate", func(all []*seen) { all[1].rates[0].jitter = 0.31 }, "rates-jitter")
+	add("one locator out of order", func(all []*seen) { all[0].rates[2].misorderedPct = 0.1 }, "rates-order")
+	add("two locators out of order", func(all []*seen) { all[1].rates[1].misorderedPct = 40 })
 }
 
 // What the borders count themselves stands beside, of the worse one; a border that sent nothing
@@ -121,6 +161,7 @@ func TestMissingComparator(t *testing.T) {
 	r := result.New("simpson-sbr")
 	judge(r, all)
 	judgeComparators(r, all[0], others)
+	judgeSweep(r, append(slices.Clone(all), others...))
 	expect, err := result.ParseExpect(Experiment.Expect)
 	if err != nil {
 		t.Fatal(err)

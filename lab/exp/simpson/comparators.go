@@ -36,7 +36,10 @@ func compare(ctx context.Context, env *exp.Env) (list []*seen, err error) {
 			if err != nil {
 				return err
 			}
-			return v.exchange(ctx, env, s, target)
+			if err := v.exchange(ctx, env, s, target); err != nil || c.Name != baseline {
+				return err
+			}
+			return v.sweep(ctx, env, s, target)
 		})
 		if errors.Is(err, site.ErrUnavailable) {
 			v.missing = err.Error()

@@ -2,10 +2,10 @@
 // two providers, after B. Simpson's dissertation, chapter 5.
 //
 // It implements the shares, the losses, the audits of routing tables and of internal
-// locators, the delays of Locator Updates, and the same traffic across borders without Roam.
-// It omits rates, frame sizes and reordering, which the experiment simpson-host has: a host that
-// divides its packets itself, after chapter 4. It is driven by lab/runner; it uses only Roam's
-// command line, as a user would.
+// locators, the delays of Locator Updates, the same traffic across borders without Roam, and goodput,
+// losses, jitter and order at rates up to those of table 3.2 against NPTv6. The experiment simpson-host
+// has the same of a host that divides its packets itself, after chapter 4. It is driven by lab/runner; it
+// uses only Roam's command line, as a user would.
 package simpson
 
 import (
@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"roam/lab/exp"
@@ -58,10 +59,11 @@ type seen struct {
 	rtts          []float64 // of echoes, in ms
 	datagrams     int       // both ways
 	datagramsLost int
-	routes        [2]string // before and after
-	added         []float64 // by the near border to each Locator Update from inside, in ms
-	lost          []float64 // from the loss of a link to the border's update, in ms
-	internal      int       // bytes of captured packets with internal locators
+	routes        [2]string  // before and after
+	added         []float64  // by the near border to each Locator Update from inside, in ms
+	lost          []float64  // from the loss of a link to the border's update, in ms
+	internal      int        // bytes of captured packets with internal locators
+	rates         []*passage // at the rates of the sweep
 }
 
 const patience = 20 * time.Second
@@ -81,6 +83,7 @@ func run(ctx context.Context, env *exp.Env) error {
 	}
 	judge(env.Result, all)
 	judgeComparators(env.Result, all[0], others)
+	judgeSweep(env.Result, append(slices.Clone(all), others...))
 	env.Result.Tables = append(env.Result.Tables, table(all, others))
 	return nil
 }
@@ -117,7 +120,10 @@ func measure(ctx context.Context, env *exp.Env, c cell) (v *seen, err error) {
 		if err != nil {
 			return err
 		}
-		return v.divide(ctx, env, s)
+		if err := v.divide(ctx, env, s); err != nil {
+			return err
+		}
+		return v.sweep(ctx, env, s, site.Session(site.OutsideNID))
 	})
 	if err != nil {
 		return v, err

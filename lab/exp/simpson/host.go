@@ -209,6 +209,8 @@ func (c tally) since(before tally) tally {
 	return c
 }
 
+func (n *pair) ends() ends { return ends{n.hosts, n.target, n.counted} }
+
 // settle has echoes pass until the first host divides them, as both know all locators of the other.
 func (n *pair) settle(ctx context.Context, p policy) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -247,7 +249,7 @@ func (n *pair) narrow(ctx context.Context, p policy, mbps int) error {
 
 // runHost measures all policies, one after the other.
 func runHost(ctx context.Context, env *exp.Env) error {
-	rates, err := numbers(env.Params.Text("rates"))
+	rates, err := ratesOf(env.Params.Text("rates"))
 	if err != nil {
 		return err
 	}
@@ -265,7 +267,7 @@ func runHost(ctx context.Context, env *exp.Env) error {
 }
 
 // measureHost measures all cells of a policy.
-func measureHost(ctx context.Context, env *exp.Env, p policy, rates []int) (list []*passage, err error) {
+func measureHost(ctx context.Context, env *exp.Env, p policy, rates [2][]int) (list []*passage, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	n, err := newPair(ctx, env, p)
@@ -280,15 +282,8 @@ func measureHost(ctx context.Context, env *exp.Env, p policy, rates []int) (list
 	if err := n.settle(ctx, p); err != nil {
 		return nil, err
 	}
-	for _, frame := range frameSizes {
-		for _, rate := range rates {
-			v := &passage{policy: p, Frame: frame, Rate: rate}
-			env.View.Phase("%s, frames of %d bytes, %d a second", p.title(), frame, rate)
-			if err := v.exchange(ctx, env, n); err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
+	if list, err = exchangeAll(ctx, env, n.ends(), p, p.title(), rates); err != nil {
+		return nil, err
 	}
 	mbps := env.Params.Int("queue_mbps")
 	v := &passage{policy: p, Frame: frameSizes[1], Rate: mbps * 9 / 10 * 1e6 / 8 / frameSizes[1], Queued: true}
@@ -296,7 +291,7 @@ func measureHost(ctx context.Context, env *exp.Env, p policy, rates []int) (list
 	if err := n.narrow(ctx, p, mbps); err != nil {
 		return nil, err
 	}
-	return append(list, v), v.exchange(ctx, env, n)
+	return append(list, v), v.exchange(ctx, env, n.ends())
 }
 
 // title is what tables and figures call a policy.

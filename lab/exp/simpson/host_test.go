@@ -12,13 +12,18 @@ import (
 )
 
 // passages are those of a run within all bounds: each policy with both frame sizes, then by links
-// with a rate.
+// with a rate, and last all policies with full links.
 func passages() (all []*passage) {
 	for _, p := range policies {
 		for _, frame := range frameSizes {
 			all = append(all, filled(p, frame, false))
 		}
 		all = append(all, filled(p, frameSizes[1], true))
+	}
+	for _, p := range policies { // full links
+		v := filled(p, frameSizes[1], false)
+		v.Rate, v.echoes = wholeLink, 0
+		all = append(all, v)
 	}
 	return all
 }
@@ -75,6 +80,14 @@ func TestEachClaimOfHostSeesRed(t *testing.T) {
 	add("an echo in 10,000 lost", func(all []*passage) { all[none].echoesLost = 60 })
 	add("more echoes lost", func(all []*passage) { all[halves].echoesLost = 61 }, "echoes")
 	add("datagrams lost", func(all []*passage) { all[fifths].datagramsLost = 241 }, "datagrams")
+	add("datagrams of full links", func(all []*passage) { all[len(all)-1].datagramsLost = 900 })
+	add("more datagrams of full links", func(all []*passage) { all[len(all)-1].datagramsLost = 901 }, "datagrams-1g")
+	cases = append(cases, exptest.Case{Name: "plain IPv6 does not fill a link", Grey: []string{"datagrams-1g"},
+		Judge: func(r *result.Result, _ int) {
+			all := passages()
+			all[len(all)-len(policies)].sentPct = 98
+			judgeHost(r, all)
+		}})
 	add("goodput of a cell", func(all []*passage) { all[fifths+1].goodput = 9.89 }, "goodput")
 	add("a slow round trip", func(all []*passage) { all[halves].rtts[0] = 0.23 }, "rtt")
 	add("jitter", func(all []*passage) { all[ipv6].jitter = 0.31 }, "jitter")
@@ -130,12 +143,61 @@ func TestJitter(t *testing.T) {
 }
 
 func TestRates(t *testing.T) {
-	if list, err := numbers("1000, 20000"); err != nil || fmt.Sprint(list) != "[1000 20000]" {
+	if list, err := ratesOf("1000, 20000"); err != nil || fmt.Sprint(list) != "[[1000 20000] [1000 20000]]" {
 		t.Error(list, err)
 	}
-	for _, bad := range []string{"", "0", "fast", "1,,2"} {
-		if _, err := numbers(bad); err == nil {
+	if list, err := ratesOf(""); err != nil || len(list[0])+len(list[1]) > 0 {
+		t.Error(list, err)
+	}
+	for _, bad := range []string{"0", "fast", "1,,2"} {
+		if _, err := ratesOf(bad); err == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+	list, err := ratesOf("table")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, mbps := range [2][]float64{{1, 10, 20, 50, 100}, {10, 100, 200, 500, 1000}} {
+		size := [2]float64{128, 1514}[i] // of the original
+		for k, rate := range list[i] {
+			if want := mbps[k] * 1e6 / 8 / size; float64(rate) < want-1 || float64(rate) > want+1 {
+				t.Errorf("%v Mb/s in frames of %v bytes: %d, want %v", mbps[k], size, rate, want)
+			}
+		}
+	}
+}
+
+// A rate that plain IPv6 does not reach on this machine is not judged, unless every machine does; above
+// judgedRate only losses are, and longer frames that fill a link have a bound of their own.
+func TestJudgedRates(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate               int
+		plainSent          float64
+		behind, lost, full bool
+	}{
+		"carried":               {20_000, 99, true, true, false},
+		"not carried":           {20_000, 98, false, false, false},
+		"every machine does":    {10_000, 50, true, true, false},
+		"above what is judged":  {60_000, 100, false, true, false},
+		"it fills a link":       {82_563, 100, false, false, true},
+		"it would fill a link":  {82_563, 70, false, false, false},
+		"as fast as is judged":  {50_000, 100, true, true, false},
+		"just above everySends": {10_001, 98.9, false, false, false},
+	} {
+		all := []*passage{filled(policies[0], frameSizes[1], false), filled(policies[1], frameSizes[1], false)}
+		for _, v := range all {
+			v.Rate = c.rate
+		}
+		all[0].sentPct = c.plainSent
+		all[1].goodput, all[1].datagramsLost, all[1].rtts[0], all[1].jitter = 5, 1000, 0.4, 1
+		f := figuresOf(all)
+		got := f.behind > 0
+		if got != c.behind || f.longer > 0 != got || f.added > 0 != got || f.cells > 0 != got || f.jitter > 0 != got {
+			t.Errorf("%s: judged %v, want %v: %+v", name, got, c.behind, f)
+		}
+		if f.datagramsLost > 0 != c.lost || f.fullLost > 0 != c.full {
+			t.Errorf("%s: lost %d of %d, with a full link %d of %d", name, f.datagramsLost, f.datagrams, f.fullLost, f.full)
 		}
 	}
 }

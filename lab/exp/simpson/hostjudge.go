@@ -9,24 +9,96 @@ import (
 	"roam/lab/stats"
 )
 
+const (
+	// judgedRate is the greatest rate at which goodput, times and jitter are judged, in datagrams a second;
+	// chapters 4 and 5 only report what is above.
+	judgedRate = 50_000
+	// everySends is a rate that each machine has to send; of a greater one that plain IPv6, or NPTv6, does
+	// not send here, nothing but shares and order is judged.
+	everySends = 10_000
+	// wholeLink is the rate from which on longer frames fill a link of 1 Gb/s.
+	wholeLink = 80_000
+)
+
+// figures are what cells without a queue have shown, the worst of each.
+type figures struct {
+	cells                    int     // that were judged against their counterpart
+	sent                     float64 // least, in per cent
+	echoes, echoesLost       int
+	datagrams, datagramsLost int
+	full, fullLost           int // of datagrams, those that fill a link
+	behind, longer, added    float64
+	jitter, one              float64
+}
+
+// isCarried reports whether the machine sends at the rate of a cell, as its counterpart shows.
+func isCarried(v, plain *passage) bool {
+	return v.Rate <= everySends || plain == nil || plain.sentPct >= 99
+}
+
+// figuresOf reads the cells without a queue against those without Roam.
+func figuresOf(all []*passage) figures {
+	f := figures{sent: math.Inf(1)}
+	for _, v := range all {
+		if v.share == 100 {
+			f.one = max(f.one, v.misorderedPct)
+		}
+		p := plainOf(all, v)
+		if v.Queued {
+			f.sent = min(f.sent, v.sentPct)
+			continue
+		} else if !isCarried(v, p) {
+			continue
+		}
+		if v.Rate <= judgedRate {
+			f.sent, f.jitter = min(f.sent, v.sentPct), max(f.jitter, v.jitter)
+		}
+		if v.plain {
+			continue
+		}
+		f.echoes, f.echoesLost = f.echoes+v.echoes, f.echoesLost+v.echoesLost
+		if v.Frame == frameSizes[1] && v.Rate >= wholeLink {
+			f.full, f.fullLost = f.full+v.datagrams, f.fullLost+v.datagramsLost
+		} else {
+			f.datagrams, f.datagramsLost = f.datagrams+v.datagrams, f.datagramsLost+v.datagramsLost
+		}
+		if p != nil && v.Rate <= judgedRate {
+			f.cells++
+			f.behind = max(f.behind, 100*(1-v.goodput/p.goodput))
+			f.longer = max(f.longer, stats.Median(v.rtts)/stats.Median(p.rtts))
+			f.added = max(f.added, 1000*(stats.Median(v.rtts)-stats.Median(p.rtts)))
+		}
+	}
+	return f
+}
+
+// set sets the metrics that both experiments have.
+func (f figures) set(r *result.Result, prefix string) {
+	r.Set(prefix+"least_sent_pct", f.sent)
+	r.Set(prefix+"echoes_lost_pct", percent(f.echoesLost, f.echoes))
+	r.Set(prefix+"datagrams_lost_pct", percent(f.datagramsLost, f.datagrams))
+	r.Miss(prefix+"datagrams_lost_1g_pct", "not run, or not carried by this machine")
+	if f.full > 0 {
+		r.Set(prefix+"datagrams_lost_1g_pct", percent(f.fullLost, f.full))
+	}
+	r.Set(prefix+"judged_cells", float64(f.cells))
+	r.Set(prefix+"goodput_behind_pct", f.behind)
+	r.Set(prefix+"rtt_ratio", f.longer)
+	r.Set(prefix+"rtt_added_us", f.added)
+	r.Set(prefix+"jitter_ms", f.jitter)
+	r.Set(prefix+"misordered_one_locator_pct", f.one)
+}
+
 // judgeHost sets the metrics of the claims of simpson-host.
 func judgeHost(r *result.Result, all []*passage) {
-	least, sent := math.Inf(1), math.Inf(1)
-	var echoes, echoesLost, datagrams, datagramsLost int
-	var behind, longer, added, jitter, one float64
+	least := math.Inf(1)
 	var answers [2]float64
 	shares, misordered := map[string]float64{}, map[string]float64{}
 	for _, v := range all {
-		sent = min(sent, v.sentPct)
-		if v.share == 100 {
-			one = max(one, v.misorderedPct)
-		}
 		if v.Queued {
 			misordered[v.name] = v.misorderedPct
-			continue
 		}
-		jitter = max(jitter, v.jitter)
-		if v.plain {
+		if v.Queued || v.plain {
 			continue
 		}
 		for h, links := range v.passed.datagrams {
@@ -36,28 +108,14 @@ func judgeHost(r *result.Result, all []*passage) {
 				answers[h] = max(answers[h], off(v.passed.echoes[h], float64(v.share)/100))
 			}
 		}
-		echoes, echoesLost = echoes+v.echoes, echoesLost+v.echoesLost
-		datagrams, datagramsLost = datagrams+v.datagrams, datagramsLost+v.datagramsLost
-		if p := plainOf(all, v); p != nil {
-			behind = max(behind, 100*(1-v.goodput/p.goodput))
-			longer = max(longer, stats.Median(v.rtts)/stats.Median(p.rtts))
-			added = max(added, 1000*(stats.Median(v.rtts)-stats.Median(p.rtts)))
-		}
 	}
+	figuresOf(all).set(r, "")
 	for name, points := range shares {
 		r.Set("share_"+name+"_error_points", points)
 	}
 	r.Set("share_requests_error_points", answers[0])
 	r.Set("share_replies_error_points", answers[1])
 	r.Set("least_packets", least)
-	r.Set("least_sent_pct", sent)
-	r.Set("echoes_lost_pct", percent(echoesLost, echoes))
-	r.Set("datagrams_lost_pct", percent(datagramsLost, datagrams))
-	r.Set("goodput_behind_pct", behind)
-	r.Set("rtt_ratio", longer)
-	r.Set("rtt_added_us", added)
-	r.Set("jitter_ms", jitter)
-	r.Set("misordered_one_locator_pct", one)
 	r.Set("misordered_50_50_pct", misordered["50_50"])
 	r.Set("misordered_80_20_pct", misordered["80_20"])
 	r.Set("misordered_order_points", misordered["80_20"]-misordered["50_50"])
@@ -73,11 +131,9 @@ func plainOf(all []*passage, v *passage) *passage {
 	return nil
 }
 
-// drawHost lists all cells, and draws round-trip times and displacements.
-func drawHost(r *result.Result, all []*passage) {
-	r.Tables = append(r.Tables, figure.Table("Cells",
-		"The share is that of the first link in the datagrams of either host. With a queue the links of horn have a rate.",
-		all,
+// passagesTable lists cells.
+func passagesTable(title, caption string, all []*passage) result.Table {
+	return figure.Table(title, caption, all,
 		figure.Col("policy", func(v *passage) string { return v.title() }),
 		figure.Col("frame, B", func(v *passage) string { return fmt.Sprint(v.Frame) }),
 		figure.Col("rate, 1/s", func(v *passage) string { return fmt.Sprint(v.Rate) }),
@@ -100,7 +156,22 @@ func drawHost(r *result.Result, all []*passage) {
 		}),
 		figure.Col("jitter, ms", func(v *passage) string { return fmt.Sprintf("%.3f", v.jitter) }),
 		figure.Col("misordered, %", func(v *passage) string { return fmt.Sprintf("%.1f", v.misorderedPct) }),
-	))
+	)
+}
+
+// displacement is the histogram of a cell.
+func (v *passage) displacement(label string) figure.Curve {
+	c := figure.Curve{Name: "displaced_" + v.name, Label: label, Unit: "%", Y: v.displaced}
+	for i := range v.displaced {
+		c.X = append(c.X, float64(i+1))
+	}
+	return c
+}
+
+// drawHost lists all cells, and draws round-trip times and displacements.
+func drawHost(r *result.Result, all []*passage) {
+	r.Tables = append(r.Tables, passagesTable("Cells",
+		"The share is that of the first link in the datagrams of either host. With a queue the links of horn have a rate.", all))
 	times := figure.Plot{Title: "Round-trip times", X: "datagrams a second",
 		Caption: "Medians of echoes, by the rate of the datagrams beside which the policy was measured."}
 	moved := figure.Plot{Title: "Displacement", X: "datagrams with a higher number that arrived before",
@@ -121,11 +192,7 @@ func drawHost(r *result.Result, all []*passage) {
 	panel := figure.Panel{Kind: result.Lines, Y: "% of the datagrams that arrived"}
 	for _, v := range all {
 		if v.Queued {
-			c := figure.Curve{Name: "displaced_" + v.name, Label: v.title(), Unit: "%", Y: v.displaced}
-			for i := range v.displaced {
-				c.X = append(c.X, float64(i+1))
-			}
-			panel.Curves = append(panel.Curves, c)
+			panel.Curves = append(panel.Curves, v.displacement(v.title()))
 		}
 	}
 	moved.Panels = append(moved.Panels, panel)

@@ -3,12 +3,14 @@ package simpson
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"roam/lab/exp"
 	"roam/lab/stats"
+	"roam/lab/topo"
 	"roam/lab/workload"
 	"roam/lab/workload/udpflow"
 )
@@ -18,6 +20,16 @@ var frameSizes = [2]int{128, 1506}
 
 // frameHead are the bytes of Ethernet, IPv6, and UDP or ICMPv6 in front of the data.
 const frameHead = 14 + 40 + 8
+
+// tableRates are the rates of table 3.2 by frame size: 1, 10, 20, 50 and 100 Mb/s, and ten times as much.
+var tableRates = [2][]int{{977, 9766, 19531, 48828, 97656}, {826, 8256, 16513, 41281, 82563}}
+
+// ends are two hosts between which packets pass, and what counts these. The first one sends echoes.
+type ends struct {
+	hosts   [2]*topo.Host
+	target  netip.Addr
+	counted func(context.Context) (tally, error)
+}
 
 // longest is the greatest displacement of the histogram.
 const longest = 30
@@ -40,6 +52,18 @@ type passage struct {
 	displaced     []float64
 }
 
+// ratesOf reads rates by frame size: a list of numbers for both, "table" for those of table 3.2, or none.
+func ratesOf(text string) (rates [2][]int, err error) {
+	switch text {
+	case "":
+		return rates, nil
+	case "table":
+		return tableRates, nil
+	}
+	list, err := numbers(text)
+	return [2][]int{list, list}, err
+}
+
 // numbers reads a list of numbers.
 func numbers(text string) (list []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
@@ -52,8 +76,25 @@ func numbers(text string) (list []int, err error) {
 	return list, nil
 }
 
+// exchangeAll has packets of both sizes pass at all rates, one after the other.
+func exchangeAll(
+	ctx context.Context, env *exp.Env, n ends, p policy, title string, rates [2][]int,
+) (list []*passage, err error) {
+	for i, frame := range frameSizes {
+		for _, rate := range rates[i] {
+			v := &passage{policy: p, Frame: frame, Rate: rate}
+			env.View.Phase("%s, frames of %d bytes, %d a second", title, frame, rate)
+			if err := v.exchange(ctx, env, n); err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+	}
+	return list, nil
+}
+
 // exchange has ping and datagrams pass. Where queues matter only datagrams one way do.
-func (v *passage) exchange(ctx context.Context, env *exp.Env, n *pair) error {
+func (v *passage) exchange(ctx context.Context, env *exp.Env, n ends) error {
 	before, err := n.counted(ctx)
 	if err != nil {
 		return err

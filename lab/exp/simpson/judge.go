@@ -37,6 +37,7 @@ func judge(r *result.Result, all []*seen) {
 	r.Set("update_added_median_ms", stats.Median(delays))
 	r.Set("update_added_p99_ms", stats.Quantile(delays, 0.99))
 	r.Set("link_lost_to_update_ms", stats.Quantile(lost, 1))
+	r.Set("link_lost_to_update_least_ms", stats.Quantile(lost, 0))
 	r.Set("least_packets", least)
 	r.Set("stray_packets", float64(strays))
 	r.Set("echoes_lost_pct", percent(echoesLost, echoes))
