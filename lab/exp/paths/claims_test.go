@@ -117,3 +117,74 @@ func TestCellsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// Short transfers: each claim fails by one cell just beyond its bound, and by no other.
+func TestFetchClaims(t *testing.T) {
+	of := func(name, size, end string, factor float64) fetched {
+		f := fetched{Name: name, Took: map[string]map[int][]float64{alone: {}, both: {}}}
+		for _, z := range fetchSizes {
+			f.Took[alone][z.bytes] = []float64{90, 100, 140}
+			f.Took[both][z.bytes] = []float64{80, 109, 149}
+			if z.name == size && end == "median" {
+				f.Took[both][z.bytes][1] *= factor
+			} else if z.name == size {
+				f.Took[both][z.bytes][2] *= factor
+			}
+		}
+		return f
+	}
+	judge := func(bad fetched) func(*result.Result, int) {
+		return func(r *result.Result, _ int) {
+			for _, c := range fetches {
+				f := of(c.name, "", "", 1)
+				if bad.Name == c.name {
+					f = bad
+				}
+				f.metrics(r)
+			}
+		}
+	}
+	cases := []exptest.Case{{Name: "sound", Judge: judge(fetched{})}}
+	for _, c := range fetches {
+		for _, z := range fetchSizes {
+			id := c.name + "-" + z.name
+			cases = append(cases,
+				exptest.Case{Name: id, Red: []string{id}, Judge: judge(of(c.name, z.name, "median", 1.02))},
+				exptest.Case{Name: id + " once", Red: []string{id + "-worst"}, Judge: judge(of(c.name, z.name, "worst", 1.02))})
+		}
+	}
+	exptest.Claims(t, Experiments[2], nil, cases...)
+}
+
+// Links that change: the same.
+func TestChangeClaims(t *testing.T) {
+	judge := func(name string, soon, late float64) func(*result.Result, int) {
+		return func(r *result.Result, _ int) {
+			for _, c := range changes {
+				o := changed{Name: c.name, Soon: 0.91, Late: 0.91, Mbps: []float64{100}}
+				if c.name == name {
+					o.Soon, o.Late = soon, late
+				}
+				o.metrics(r)
+			}
+		}
+	}
+	cases := []exptest.Case{{Name: "sound", Judge: judge("", 0, 0)}}
+	for _, c := range changes {
+		cases = append(cases, exptest.Case{Name: c.name + " soon", Red: []string{c.name + "-better"}, Judge: judge(c.name, 0.89, 0.91)},
+			exptest.Case{Name: c.name + " late", Red: []string{c.name + "-sum"}, Judge: judge(c.name, 0.91, 0.89)})
+	}
+	exptest.Claims(t, Experiments[3], nil, cases...)
+}
+
+// What counts as better and as the sum follows the rates after the change.
+func TestRatesAfterChange(t *testing.T) {
+	for _, c := range changes {
+		better, sum := c.after()
+		want := map[string][2]float64{"falls": {100, 120}, "swaps": {50, 70}, "shrinks": {100, 110}, "rises": {100, 200},
+			"bbr": {100, 110}}[c.name]
+		if better != want[0] || sum != want[1] {
+			t.Errorf("%s: %v and %v, want %v", c.name, better, sum, want)
+		}
+	}
+}
