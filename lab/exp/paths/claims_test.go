@@ -16,6 +16,7 @@ type fault struct {
 	mptcp float64
 	lost  float64 // in one run
 	least float64 // of the slowest connection in one run, in place of a sound one
+	held  float64 // ms for which a connection stands still besides
 	full  bool    // the receiver's socket was full
 }
 
@@ -54,6 +55,14 @@ func measured(c cell, f fault) *outcome {
 	return o
 }
 
+// judged returns what a cell gave, whatever its load.
+func judged(c cell, f fault) interface{ metrics(*result.Result) } {
+	if c.death {
+		return death{c.name, map[string][]float64{"roam": {100, 300 + f.held, 400}, "mptcp": {200, 310, 1000}}}
+	}
+	return measured(c, f)
+}
+
 // also are the claims that fail with one: less than the better link is less than the sum.
 var also = map[string][]string{"rate50-better": {"rate50-sum"}, "rate20-better": {"rate20-sum"},
 	"three-better": {"three-sum"}}
@@ -65,7 +74,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add := func(name string, red, grey []string, bad map[string]fault) {
 			cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
 				for _, c := range cells {
-					measured(c, bad[c.name]).metrics(r)
+					judged(c, bad[c.name]).metrics(r)
 				}
 			}})
 		}
@@ -78,6 +87,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 	}
 	test(Experiments[0], equal, map[string]map[string]fault{
 		"tcp-sum": {"tcp": {mbps: 1.85}}, "tcp-mptcp": {"tcp": {mptcp: 2.1}}, "udp-lost": {"udp": {lost: 1}},
+		"death-mptcp": {"death": {held: 15}},
 	})
 	red := map[string]map[string]fault{
 		"rate50-sum": {"rate50": {mbps: 1.34}}, "rate20-sum": {"rate20": {mbps: 1.07}},
@@ -104,7 +114,7 @@ func TestCellsLeftOut(t *testing.T) {
 				if c.name == out.name {
 					c.miss(r)
 				} else {
-					measured(c, fault{}).metrics(r)
+					judged(c, fault{}).metrics(r)
 				}
 			}
 			r.Judge(expect)

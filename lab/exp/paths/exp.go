@@ -74,6 +74,7 @@ type cell struct {
 	flows int
 	udp   float64 // Mb/s of datagrams in place of TCP; 0: TCP
 	mptcp bool    // the kernel's Multipath TCP is compared
+	death bool    // each link dies in turn, and recovers
 	long  int     // links at the end that are too long for a single connection: the sum omits them
 }
 
@@ -83,6 +84,7 @@ var (
 	equal = []cell{
 		{name: "tcp", links: []wire{{100, 20 * ms}, {100, 20 * ms}}, cc: "cubic", flows: 1, mptcp: true},
 		{name: "udp", links: []wire{{50, 20 * ms}, {50, 20 * ms}}, udp: 95},
+		{name: "death", links: []wire{{100, 20 * ms}, {100, 20 * ms}}, cc: "cubic", death: true},
 	}
 	unequal = []cell{
 		{name: "rate50", links: []wire{{100, 20 * ms}, {50, 20 * ms}}, cc: "cubic", flows: 1},
@@ -116,6 +118,9 @@ func (c cell) arms() []string {
 
 func run(ctx context.Context, env *exp.Env, cells []cell) error {
 	return eachCell(env, cells, func(c cell) { c.miss(env.Result) }, func(c cell) error {
+		if c.death {
+			return c.runDeath(ctx, env)
+		}
 		o, err := exp.Cell(env, c.name, func(*exp.Window) (*outcome, error) { return c.measure(ctx, env) })
 		if err == nil {
 			o.metrics(env.Result)
