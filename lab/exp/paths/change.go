@@ -82,7 +82,9 @@ func (c change) measure(ctx context.Context, env *exp.Env) (o changed, err error
 	if err := topo.Wait(wctx, "a connection", func() bool { return tcp.State().Progress > 0 }); err != nil {
 		return o, err
 	}
-	later := linkem.Params{Delay: c.links[c.link].rtt / 2, Rate: int64(c.to * 1e6), QueuePackets: env.Params.Int("queue_packets")}
+	later := linkem.Params{
+		Delay: c.links[c.link].rtt / 2, Rate: int64(c.to * 1e6), QueuePackets: env.Params.Int("queue_packets"),
+	}
 	t, err := s.Run(ctx, scene.Schedule{Length: changeLead + changeLate + changeOver, Steps: []scene.Step{
 		{At: changeLead, Op: scene.Alter, Link: fmt.Sprintf("net%d", c.link+1), Out: later, In: later},
 	}}, func() []live.Session { return []live.Session{workload.Row(tcp)} })

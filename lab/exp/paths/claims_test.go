@@ -181,7 +181,8 @@ func TestChangeClaims(t *testing.T) {
 	}
 	cases := []exptest.Case{{Name: "sound", Judge: judge("", 0, 0)}}
 	for _, c := range changes {
-		cases = append(cases, exptest.Case{Name: c.name + " soon", Red: []string{c.name + "-better"}, Judge: judge(c.name, 0.89, 0.91)},
+		cases = append(cases,
+			exptest.Case{Name: c.name + " soon", Red: []string{c.name + "-better"}, Judge: judge(c.name, 0.89, 0.91)},
 			exptest.Case{Name: c.name + " late", Red: []string{c.name + "-sum"}, Judge: judge(c.name, 0.91, 0.89)})
 	}
 	exptest.Claims(t, Experiments[3], nil, cases...)

@@ -79,7 +79,8 @@ func (c cell) die(ctx context.Context, env *exp.Env, name string, system arm.Arm
 		cut, at := whole, deathLead+time.Duration(i)*deathEvery
 		cut.Cut = true
 		link := fmt.Sprintf("net%d", i+1)
-		plan.Steps = append(plan.Steps, scene.Step{At: at, Op: scene.Alter, Link: link, Out: cut, In: cut, Name: "cut " + link},
+		plan.Steps = append(plan.Steps,
+			scene.Step{At: at, Op: scene.Alter, Link: link, Out: cut, In: cut, Name: "cut " + link},
 			scene.Step{At: at + deathCut, Op: scene.Alter, Link: link, Out: whole, In: whole})
 	}
 	t, err := s.Run(ctx, plan, func() []live.Session { return []live.Session{workload.Row(tcp)} })

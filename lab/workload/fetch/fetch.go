@@ -149,6 +149,8 @@ func (c client) run(out io.Writer) error {
 			return err
 		}
 	}
+	pause := time.NewTicker(max(c.pause, 1))
+	defer pause.Stop()
 	for range c.times {
 		for _, n := range c.sizes {
 			took, err := c.fetch(n)
@@ -156,7 +158,8 @@ func (c client) run(out io.Writer) error {
 				return err
 			}
 			fmt.Fprintln(out, n, took.Nanoseconds())
-			<-time.After(c.pause)
+			pause.Reset(max(c.pause, 1))
+			<-pause.C
 		}
 	}
 	return nil
