@@ -23,7 +23,8 @@ const (
 // pathTrain is the train that is under way on a path.
 type pathTrain struct {
 	multipath.Train
-	sent time.Time
+	sent  time.Time
+	check bool // the rate is known: it may have risen
 }
 
 // rates are those of paths, of all sessions.
@@ -37,10 +38,27 @@ func (c *steering) measureRates(now time.Time, s *session) {
 }
 
 // measureRate sends a train along a path in use whose rate is not known.
-func (c *steering) measureRate(now time.Time, s *session, p Path) {
+func (c *steering) measureRate(now time.Time, s *session, p Path) { c.sendTrain(now, s, p, false) }
+
+// followRate takes what arrives along a path of what is sent. A queue shows that it has become slower;
+// that it has become faster a train has to show.
+func (c *steering) followRate(now time.Time, s *session, p Path, out multipath.Direction) {
+	rate := c.rates[p]
+	switch {
+	case rate.IsFall(now, out.Full):
+		c.rates.put(p, rate.Changed(now, out.Full))
+		c.upsert(now, s, s.entry.Paths)
+		c.measureRate(now, s, p)
+	case out.Full == 0 && rate.Checks(now, out.Rate, trainBytes):
+		c.sendTrain(now, s, p, true)
+	}
+}
+
+// sendTrain sends one if the rate is not known, or may have risen.
+func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 	r := s.remotes.find(p.Remote)
 	known := r != nil && r.validated && s.update.lists(p.Local.L64)
-	if !known || !c.mayTrain(s, p) || !c.rates[p].Measured(now).Wants {
+	if !known || !c.mayTrain(s, p) || !check && !c.rates[p].Measured(now).Wants {
 		return
 	}
 	if t := s.trains[p]; t != nil {
@@ -48,12 +66,14 @@ func (c *steering) measureRate(now time.Time, s *session, p Path) {
 			return
 		}
 		delete(s.trains, p)
-		if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
+		if t.check {
+			c.rates.put(p, c.rates[p].Checked(now))
+		} else if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
 			c.upsert(now, s, s.entry.Paths) // TCP waits no longer
 			return
 		}
 	}
-	t := &pathTrain{sent: now}
+	t := &pathTrain{sent: now, check: check}
 	if s.trains == nil {
 		s.trains = make(map[Path]*pathTrain)
 	}
@@ -81,11 +101,24 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire
 	}
 	if rate, ok := pr.train.HandleAnswer(arrivalOf(now, p), pr.behind, trainBytes); ok {
 		delete(s.trains, pr.path)
-		c.rates.put(pr.path, c.rates[pr.path].With(now, rate))
+		c.rates.put(pr.path, c.rateAfter(now, pr, rate))
 		c.upsert(now, s, s.entry.Paths)
 		c.measureRate(now, s, pr.path)
 	}
 	return true
+}
+
+// rateAfter returns the rate of a path after a train.
+func (c *steering) rateAfter(now time.Time, pr probe, bytes float64) multipath.Rate {
+	r := c.rates[pr.path]
+	switch {
+	case !pr.train.check:
+	case r.IsRise(now, bytes):
+		r = r.Changed(now, r.Measured(now).Bytes)
+	default:
+		return r.Checked(now)
+	}
+	return r.With(now, bytes)
 }
 
 // arrivalOf returns when a probe arrived, given its answer.

@@ -161,6 +161,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		c.refuse(now, s.key, reason)
 		return
 	}
+	c.followRate(now, s, pr.path, e.State(now).Out)
 	c.leaveBlackHole(now, s, pr.path, e)
 }
 

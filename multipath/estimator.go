@@ -7,10 +7,11 @@ import (
 
 // Bounds of an Estimator.
 const (
-	samplesMost = 48               // that are kept of each direction
-	lossLeast   = 20               // packets, of fewer no share is known
-	missingOver = 3                // samples of which Missing takes the median
-	deadLeast   = 3                // packets without a trace
+	samplesMost = 48 // that are kept of each direction
+	lossLeast   = 20 // packets, of fewer no share is known
+	missingOver = 3  // samples of which Missing takes the median
+	deadLeast   = 3  // packets without a trace
+	fullQueue   = 15 * time.Millisecond
 	alikeWithin = 0.02             // mean sizes of packets that were counted alike differ by less
 	clockAnew   = 10 * time.Minute // without a report: the clock of the other end is not followed any longer
 )
@@ -225,6 +226,20 @@ func (d *direction) rates() (sent, rate float64, ok bool) {
 	return 0, 0, false
 }
 
+// isFull reports whether probes have waited in a queue all through the last RateOver.
+func (d *direction) isFull() bool {
+	least, n := min(d.least, d.leastOld), len(d.samples)-1
+	for i := n; i >= 0; i-- {
+		if d.samples[i].delay-least < fullQueue {
+			return false
+		}
+		if d.samples[n].at-d.samples[i].at >= RateOver {
+			return true
+		}
+	}
+	return false
+}
+
 // loss returns the share of packets that did not arrive. What is missing by a report differs
 // from what was lost by then: some are under way yet, as the probe has overtaken them, or one
 // count was read late. Medians of the older and of the newer half of all reports are free of
@@ -277,6 +292,9 @@ func (d *direction) state(zero, now time.Time) Direction {
 	}
 	s.At, s.Queue, s.Life = zero.Add(last.seen), last.delay-min(d.least, d.leastOld), d.life(last)
 	s.Sent, s.Rate, _ = d.rates()
+	if d.isFull() {
+		s.Full = s.Rate
+	}
 	s.Loss, s.LossKnown = d.loss()
 	s.Missing, s.Still = last.left.Packets-d.grew.left.Packets, last.at-d.unmet.at
 	return s

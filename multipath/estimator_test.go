@@ -374,3 +374,33 @@ func FuzzEstimator(f *testing.F) {
 		}
 	})
 }
+
+// What arrives while all probes wait in a queue is what the path carries. A queue that has just begun, or
+// has just gone, says nothing of that.
+func TestFullPath(t *testing.T) {
+	w := newWay()
+	full := func(n int, queue time.Duration) float64 {
+		t.Helper()
+		w.queue = queue
+		for range n {
+			r := w.next(50 * ms)
+			if err := w.est.HandleReport(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w.est.State(w.now).Out.Full
+	}
+	if got := full(20, 0); got != 0 {
+		t.Errorf("without a queue: %v", got)
+	}
+	w.outLoss = 0.5
+	if got := full(4, 30*ms); got != 0 {
+		t.Errorf("200 ms after its begin: %v", got)
+	}
+	if got := full(2, 30*ms); math.Abs(got-500e3) > 20e3 {
+		t.Errorf("300 ms after its begin: %v, want 500,000", got)
+	}
+	if got := full(1, fullQueue-ms); got != 0 {
+		t.Errorf("at its end: %v", got)
+	}
+}

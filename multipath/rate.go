@@ -18,6 +18,8 @@ const (
 	rateEnough = 3                      // trains that suffice
 	rateAgree  = 1.2                    // if their rates differ by less
 	rateAlike  = 1.6                    // rates that differ by less are treated as equal,
+	checkEvery = 2 * time.Second        // between two trains that look whether a path has become faster, at least,
+	checkPart  = 0.002                  // and the part of its rate that they may take
 	trainLeast = 500 * time.Microsecond // and so are those of paths that take less for a train: hosts are not that exact
 )
 
@@ -67,6 +69,7 @@ type Rate struct {
 	trains []float64 // bytes a second, the fastest first
 	missed int       // trains that were not answered
 	at     time.Time // of the last one
+	held   float64   // counts until enough trains agree; 0: none does
 }
 
 // With returns the rate after one more train.
@@ -83,6 +86,39 @@ func (r Rate) With(now time.Time, bytes float64) Rate {
 func (r Rate) Without(now time.Time) Rate {
 	r = r.lasting(now)
 	r.missed, r.at = r.missed+1, now
+	return r
+}
+
+// Changed returns a rate that is to be measured anew, as it seems to be this one now. Until enough trains
+// agree it is.
+func (Rate) Changed(now time.Time, bytes float64) Rate { return Rate{at: now, held: bytes} }
+
+// IsFall reports whether a path that carries so much while packets wait before it has become slower.
+func (r Rate) IsFall(now time.Time, full float64) bool {
+	m := r.Measured(now)
+	return full > 0 && m.Sure && m.Bytes >= rateAlike*full
+}
+
+// IsRise reports whether a train shows that a path has become faster.
+func (r Rate) IsRise(now time.Time, bytes float64) bool {
+	m := r.Measured(now)
+	return m.Sure && bytes >= rateAlike*m.Bytes
+}
+
+// Checks reports whether a train is to look whether the path has become faster, while data fill it: they
+// cannot show that. bytes is what a train has.
+func (r Rate) Checks(now time.Time, rate float64, bytes int) bool {
+	m := r.Measured(now)
+	if !m.Sure || m.Wants || 2*rate < m.Bytes {
+		return false
+	}
+	every := max(checkEvery, time.Duration(float64(bytes)/(checkPart*m.Bytes)*float64(time.Second)))
+	return now.Sub(r.at) >= every
+}
+
+// Checked returns the rate after a train that was to look whether it has changed, and has not.
+func (r Rate) Checked(now time.Time) Rate {
+	r.at = now
 	return r
 }
 
@@ -112,6 +148,10 @@ func (r Rate) Measured(now time.Time) Measured {
 		}
 	}
 	m := Measured{Wants: len(r.trains) < rateTrains && r.missed < rateMissed}
+	if r.held > 0 {
+		m.Bytes, m.Most, m.Sure = r.held, r.held, true
+		return m
+	}
 	if n := len(r.trains); n > 0 {
 		m.Bytes, m.Most = r.trains[min(1, n-1)], r.trains[0]
 	}

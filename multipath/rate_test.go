@@ -187,3 +187,61 @@ func TestQueuesWhereRatesAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// A rate that has changed counts as it seems to be until three trains agree about another one. A
+// path that is full shows that it has become slower; one that data fill is looked at by single trains.
+func TestRateChanges(t *testing.T) {
+	now := time.Unix(1000, 0)
+	r := Rate{}
+	for range 3 {
+		r = r.With(now, 10e6)
+	}
+	if !r.IsFall(now, 6.2e6) || r.IsFall(now, 6.3e6) || r.IsFall(now, 0) || (Rate{}).IsFall(now, 1) {
+		t.Error("falls")
+	}
+	if !r.IsRise(now, 16.1e6) || r.IsRise(now, 15.9e6) || (Rate{}).IsRise(now, 1e9) {
+		t.Error("rises")
+	}
+	fallen := r.Changed(now, 2e6)
+	if m := fallen.Measured(now); m != (Measured{Bytes: 2e6, Most: 2e6, Sure: true, Wants: true}) {
+		t.Errorf("at once: %+v", m)
+	}
+	for i := range 3 {
+		if m := fallen.Measured(now); m.Bytes != 2e6 || !m.Wants {
+			t.Errorf("after %d trains: %+v", i, m)
+		}
+		fallen = fallen.With(now, 2.2e6)
+	}
+	if m := fallen.Measured(now); m != (Measured{Bytes: 2.2e6, Most: 2.2e6, Sure: true}) {
+		t.Errorf("after three trains: %+v", m)
+	}
+	lost := r.Changed(now, 2e6).Without(now).Without(now).Without(now)
+	if m := lost.Measured(now); m.Bytes != 2e6 || m.Wants {
+		t.Errorf("without answers: %+v", m)
+	}
+	if m := lost.Measured(now.Add(RateLasts)); m.Sure {
+		t.Errorf("after its time: %+v", m)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		rate  float64 // that data have
+		bytes int     // of a train
+		want  bool
+	}{
+		{2 * time.Second, 5e6, 12700, true},
+		{1999 * time.Millisecond, 5e6, 12700, false},
+		{time.Minute, 4.9e6, 12700, false},
+		{4 * time.Second, 10e6, 80_000, true},
+		{3999 * time.Millisecond, 10e6, 80_000, false},
+	} {
+		if got := r.Checks(now.Add(c.after), c.rate, c.bytes); got != c.want {
+			t.Errorf("after %v, data at %v: %v", c.after, c.rate, got)
+		}
+	}
+	if r.Changed(now, 2e6).Checks(now.Add(time.Minute), 9e6, 12700) {
+		t.Error("a rate that is being measured is checked")
+	}
+	if r.Checked(now.Add(time.Second)).Checks(now.Add(2500*time.Millisecond), 10e6, 12700) {
+		t.Error("checked again too soon")
+	}
+}

@@ -71,6 +71,7 @@ type Direction struct {
 	Sent float64   // rate at which the sender has sent of late (RateOver),
 	Rate float64   // and at which that has arrived
 	Most float64   // greatest Rate of the last ten to twenty seconds
+	Full float64   // Rate, if probes have waited in a queue all the time: the path carries no more; else 0
 
 	Loss      float64 // share of the packets of the last LossOver that did not arrive
 	LossKnown bool    // enough packets were sent, and counted alike, for Loss to mean something

@@ -156,6 +156,7 @@ type TCPOptions struct {
 	Down   bool          // the waiting end sends
 	Answer bool          // the receiving end answers each message with a byte
 	CC     string        // congestion control of the sender; "" for the kernel's default
+	MPTCP  bool          // both ends use the kernel's Multipath TCP
 }
 
 // TCP is a running paced connection.
@@ -172,6 +173,9 @@ type TCP struct {
 func StartTCP(ctx context.Context, server, client *topo.Host, dir string, opt TCPOptions) (*TCP, error) {
 	t := &TCP{opt: opt}
 	base := []string{"tcp-flow", "--size", strconv.Itoa(opt.Size), "--every", opt.Every.String(), "--cc", opt.CC}
+	if opt.MPTCP {
+		base = append(base, "--mptcp")
+	}
 	end := func(h *topo.Host, sends bool, where ...string) (*process, error) {
 		out := filepath.Join(dir, opt.Name+map[bool]string{true: "-tx", false: "-rx"}[sends])
 		args := append(append([]string{}, base...), append(where, "--out", out)...)

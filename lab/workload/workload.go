@@ -21,6 +21,7 @@ import (
 
 	"roam/lab/stallmonitor"
 	"roam/lab/topo"
+	"roam/lab/workload/fetch"
 	"roam/lab/workload/rtpflow"
 	"roam/lab/workload/tcpflow"
 	"roam/lab/workload/udpflow"
@@ -31,7 +32,7 @@ import (
 // AgentMain in its TestMain.
 const AgentArg = "lab-agent"
 
-// AgentMain runs the probe that args name, udp-flow, tcp-flow, rtp-record or
+// AgentMain runs the probe that args name, udp-flow, tcp-flow, fetch, rtp-record or
 // stall monitor, and returns the exit status.
 func AgentMain(args []string) int {
 	name := ""
@@ -44,12 +45,14 @@ func AgentMain(args []string) int {
 		err = udpflow.Main(args)
 	case "tcp-flow":
 		err = tcpflow.Main(args)
+	case "fetch":
+		err = fetch.Main(args)
 	case "rtp-record":
 		err = rtpflow.Main(args)
 	case "stall-monitor":
 		err = stallmonitor.Main(args)
 	default:
-		err = fmt.Errorf("no probe is called %q; there are udp-flow, tcp-flow, rtp-record and stall monitor", name)
+		err = fmt.Errorf("no probe is called %q; there are udp-flow, tcp-flow, fetch, rtp-record and stall monitor", name)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab-agent:", err)

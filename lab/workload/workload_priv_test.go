@@ -168,6 +168,32 @@ func TestDownload(t *testing.T) {
 	d.Kill()
 }
 
+// All transfers of each size are reported; one that cannot be made is an error.
+func TestFetches(t *testing.T) {
+	mn, cn := pair(t)
+	ctx := within(t, 30*time.Second)
+	opt := FetchOptions{Name: "fetch", Target: "cn", Port: 7008, Sizes: []int{1000, 200_000}, Times: 3, CC: "reno"}
+	f, err := StartFetches(ctx, cn, mn, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Kill()
+	took, err := f.Wait(ctx)
+	if err != nil || len(took[1000]) != 3 || len(took[200_000]) != 3 {
+		t.Errorf("%v: %v", took, err)
+	}
+	progress(t, f, 3*201_000)
+	opt.Port, opt.Target = 7009, "nobody"
+	g, err := StartFetches(ctx, cn, mn, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Kill()
+	if took, err := g.Wait(ctx); err == nil {
+		t.Errorf("fetched from nobody: %v", took)
+	}
+}
+
 func TestShell(t *testing.T) {
 	testutil.Need(t, "ssh")
 	testutil.Need(t, "sshd")

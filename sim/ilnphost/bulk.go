@@ -20,13 +20,14 @@ const (
 
 // Bulk is a transfer without end, by a sender as Linux has it: CUBIC with HyStart, SACK and RACK
 // (RFC 9438, RFC 8985), and Eifel's undo where nothing was lost. It shows what a choice of
-// paths makes of one connection, in time. It has no end.
+// paths makes of one connection, in time. Its connection is never closed.
 type Bulk struct {
 	from, to *Node
 	key      ilnp.SessionKey
 	ends     *tcpEnd // names the ports; its own state is not used
 
 	next      int // sequence number of the next new segment
+	end       int // segments to send; 0: without end
 	sent      map[int]*bulkPart
 	order     []*bulkPart // of transmission, the oldest first
 	lost      []int       // to be retransmitted
@@ -59,23 +60,40 @@ type bulkPart struct {
 
 // Bulk begins a transfer to another node.
 func (h *Node) Bulk(to *Node) *Bulk {
-	c := h.Dial(to, 0)
-	b := &Bulk{
-		from: h, to: to, key: c.ends[0].key, ends: c.ends[0],
-		sent: make(map[int]*bulkPart), cwnd: bulkFirst, ssthresh: math.Inf(1),
-	}
+	b := newBulk(h.Dial(to, 0).ends[0])
 	b.begin()
 	return b
 }
 
-// begin waits for the handshake.
+func newBulk(e *tcpEnd) *Bulk {
+	return &Bulk{
+		from: e.host, to: e.peer.host, key: e.key, ends: e,
+		sent: make(map[int]*bulkPart), cwnd: bulkFirst, ssthresh: math.Inf(1),
+	}
+}
+
+// begin waits for the handshake, and for what the other end asks with.
 func (b *Bulk) begin() {
-	if b.ends.open {
+	if b.ends.open && b.ends.wanted >= b.ends.peer.written {
 		b.push()
 		return
 	}
 	b.from.net.After(time.Millisecond, b.begin)
 }
+
+// Fetch has another node send that many bytes, as whole segments, along a connection that this one opens.
+func (h *Node) Fetch(from *Node, bytes int) *Bulk {
+	b := newBulk(h.Dial(from, 100).ends[1])
+	b.end = (bytes + bulkSegment - 1) / bulkSegment
+	b.begin()
+	return b
+}
+
+// IsDone reports whether all bytes of a Fetch are acknowledged.
+func (b *Bulk) IsDone() bool { return b.end > 0 && b.delivered == b.end }
+
+// hasMore reports whether a segment waits to be sent, or to be retransmitted.
+func (b *Bulk) hasMore() bool { return len(b.lost) > 0 || b.end == 0 || b.next < b.end }
 
 // Delivered returns how many bytes have arrived.
 func (b *Bulk) Delivered() int { return b.delivered * bulkSegment }
@@ -85,7 +103,7 @@ func (b *Bulk) inFlight() (n int) { return len(b.sent) - len(b.lost) }
 // push sends what window and pacing permit.
 func (b *Bulk) push() {
 	now := b.from.net.Now()
-	for b.inFlight() < int(b.cwnd) {
+	for b.inFlight() < int(b.cwnd) && b.hasMore() {
 		if wait := b.paced.Sub(now); wait > 0 {
 			if !b.waiting {
 				b.waiting = true
@@ -94,7 +112,7 @@ func (b *Bulk) push() {
 			return
 		}
 		n := 0
-		for n < bulkBurst && b.inFlight() < int(b.cwnd) {
+		for n < bulkBurst && b.inFlight() < int(b.cwnd) && b.hasMore() {
 			b.transmit(now)
 			n++
 		}

@@ -16,6 +16,7 @@ type fault struct {
 	mptcp float64
 	lost  float64 // in one run
 	least float64 // of the slowest connection in one run, in place of a sound one
+	held  float64 // ms for which a connection stands still besides
 	full  bool    // the receiver's socket was full
 }
 
@@ -54,6 +55,14 @@ func measured(c cell, f fault) *outcome {
 	return o
 }
 
+// judged returns what a cell gave, whatever its load.
+func judged(c cell, f fault) interface{ metrics(*result.Result) } {
+	if c.death {
+		return death{c.name, map[string][]float64{"roam": {100, 300 + f.held, 400}, "mptcp": {200, 310, 1000}}}
+	}
+	return measured(c, f)
+}
+
 // also are the claims that fail with one: less than the better link is less than the sum.
 var also = map[string][]string{"rate50-better": {"rate50-sum"}, "rate20-better": {"rate20-sum"},
 	"three-better": {"three-sum"}}
@@ -65,7 +74,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add := func(name string, red, grey []string, bad map[string]fault) {
 			cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
 				for _, c := range cells {
-					measured(c, bad[c.name]).metrics(r)
+					judged(c, bad[c.name]).metrics(r)
 				}
 			}})
 		}
@@ -78,6 +87,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 	}
 	test(Experiments[0], equal, map[string]map[string]fault{
 		"tcp-sum": {"tcp": {mbps: 1.85}}, "tcp-mptcp": {"tcp": {mptcp: 2.1}}, "udp-lost": {"udp": {lost: 1}},
+		"death-mptcp": {"death": {held: 15}},
 	})
 	red := map[string]map[string]fault{
 		"rate50-sum": {"rate50": {mbps: 1.34}}, "rate20-sum": {"rate20": {mbps: 1.07}},
@@ -104,7 +114,7 @@ func TestCellsLeftOut(t *testing.T) {
 				if c.name == out.name {
 					c.miss(r)
 				} else {
-					measured(c, fault{}).metrics(r)
+					judged(c, fault{}).metrics(r)
 				}
 			}
 			r.Judge(expect)
@@ -114,6 +124,78 @@ func TestCellsLeftOut(t *testing.T) {
 					t.Errorf("without %s: claim %s: measured %v, %q", out.name, c.ID, c.Measured, c.Reason)
 				}
 			}
+		}
+	}
+}
+
+// Short transfers: each claim fails by one cell just beyond its bound, and by no other.
+func TestFetchClaims(t *testing.T) {
+	of := func(name, size, end string, factor float64) fetched {
+		f := fetched{Name: name, Took: map[string]map[int][]float64{alone: {}, both: {}}}
+		for _, z := range fetchSizes {
+			f.Took[alone][z.bytes] = []float64{90, 100, 140}
+			f.Took[both][z.bytes] = []float64{80, 109, 149}
+			if z.name == size && end == "median" {
+				f.Took[both][z.bytes][1] *= factor
+			} else if z.name == size {
+				f.Took[both][z.bytes][2] *= factor
+			}
+		}
+		return f
+	}
+	judge := func(bad fetched) func(*result.Result, int) {
+		return func(r *result.Result, _ int) {
+			for _, c := range fetches {
+				f := of(c.name, "", "", 1)
+				if bad.Name == c.name {
+					f = bad
+				}
+				f.metrics(r)
+			}
+		}
+	}
+	cases := []exptest.Case{{Name: "sound", Judge: judge(fetched{})}}
+	for _, c := range fetches {
+		for _, z := range fetchSizes {
+			id := c.name + "-" + z.name
+			cases = append(cases,
+				exptest.Case{Name: id, Red: []string{id}, Judge: judge(of(c.name, z.name, "median", 1.02))},
+				exptest.Case{Name: id + " once", Red: []string{id + "-worst"}, Judge: judge(of(c.name, z.name, "worst", 1.02))})
+		}
+	}
+	exptest.Claims(t, Experiments[2], nil, cases...)
+}
+
+// Links that change: the same.
+func TestChangeClaims(t *testing.T) {
+	judge := func(name string, soon, late float64) func(*result.Result, int) {
+		return func(r *result.Result, _ int) {
+			for _, c := range changes {
+				o := changed{Name: c.name, Soon: 0.91, Late: 0.91, Mbps: []float64{100}}
+				if c.name == name {
+					o.Soon, o.Late = soon, late
+				}
+				o.metrics(r)
+			}
+		}
+	}
+	cases := []exptest.Case{{Name: "sound", Judge: judge("", 0, 0)}}
+	for _, c := range changes {
+		cases = append(cases,
+			exptest.Case{Name: c.name + " soon", Red: []string{c.name + "-better"}, Judge: judge(c.name, 0.89, 0.91)},
+			exptest.Case{Name: c.name + " late", Red: []string{c.name + "-sum"}, Judge: judge(c.name, 0.91, 0.89)})
+	}
+	exptest.Claims(t, Experiments[3], nil, cases...)
+}
+
+// What counts as better and as the sum follows the rates after the change.
+func TestRatesAfterChange(t *testing.T) {
+	for _, c := range changes {
+		better, sum := c.after()
+		want := map[string][2]float64{"falls": {100, 120}, "swaps": {50, 70}, "shrinks": {100, 110}, "rises": {100, 200},
+			"bbr": {100, 110}}[c.name]
+		if better != want[0] || sum != want[1] {
+			t.Errorf("%s: %v and %v, want %v", c.name, better, sum, want)
 		}
 	}
 }

@@ -1,8 +1,9 @@
-// Package paths is the experiments paths-equal and paths-unequal: what an application gets of
-// two links at once, compared with the better one alone and with the kernel's Multipath TCP.
+// Package paths is the experiments paths-equal, paths-unequal, paths-fetch and paths-change: what an
+// application gets of several links at once, compared with the better one alone and with the kernel's
+// Multipath TCP.
 //
 // It implements the cells, which are links and a load, and their figures. It omits moves and
-// paths that fail. It is driven by lab/runner; iperf3 makes the load.
+// paths that fail. It is driven by lab/runner; iperf3 and the lab's own programs make the load.
 package paths
 
 import (
@@ -26,26 +27,36 @@ import (
 	"roam/lab/workload"
 )
 
-//go:embed equal unequal
+//go:embed equal unequal fetch change
 var files embed.FS
 
 // Experiments are the declarations that package runner lists.
 var Experiments = []exp.Experiment{
-	declare("equal", "Two links of one rate and length at once", equal),
-	declare("unequal", "Two links of different rates and lengths at once", unequal),
+	declare("equal", "Two links of one rate and length at once", withTools, runOf(equal)),
+	declare("unequal", "Two links of different rates and lengths at once", withTools, runOf(unequal)),
+	declare("fetch", "Short transfers over several links at once", scene.Tools, runFetches),
+	declare("change", "A link whose rate changes under one connection", scene.Tools, runChanges),
 }
 
-func declare(name, title string, cells []cell) exp.Experiment {
+// withTools are the tools of the experiments that iperf3 and the kernel's Multipath TCP take part in.
+var withTools = func() map[string]string {
+	tools := maps.Clone(scene.Tools)
+	maps.Copy(tools, map[string]string{"iperf3": "iperf3", "mptcpize": "mptcpize"})
+	return tools
+}()
+
+func runOf(cells []cell) func(context.Context, *exp.Env) error {
+	return func(ctx context.Context, env *exp.Env) error { return run(ctx, env, cells) }
+}
+
+func declare(name, title string, tools map[string]string, run func(context.Context, *exp.Env) error) exp.Experiment {
 	own, err := fs.Sub(files, name)
 	if err != nil {
 		panic(err) // a fault of the package
 	}
-	tools := maps.Clone(scene.Tools)
-	maps.Copy(tools, map[string]string{"iperf3": "iperf3", "mptcpize": "mptcpize"})
 	return exp.Experiment{
 		Name: "paths-" + name, Title: title, Group: "Beyond the papers",
-		Source: "claim of Roam: a second path never makes a connection slower", Tools: tools,
-		Run: func(ctx context.Context, env *exp.Env) error { return run(ctx, env, cells) },
+		Source: "claim of Roam: a second path never makes a connection slower", Tools: tools, Run: run,
 	}.With(own)
 }
 
@@ -63,6 +74,7 @@ type cell struct {
 	flows int
 	udp   float64 // Mb/s of datagrams in place of TCP; 0: TCP
 	mptcp bool    // the kernel's Multipath TCP is compared
+	death bool    // each link dies in turn, and recovers
 	long  int     // links at the end that are too long for a single connection: the sum omits them
 }
 
@@ -72,6 +84,7 @@ var (
 	equal = []cell{
 		{name: "tcp", links: []wire{{100, 20 * ms}, {100, 20 * ms}}, cc: "cubic", flows: 1, mptcp: true},
 		{name: "udp", links: []wire{{50, 20 * ms}, {50, 20 * ms}}, udp: 95},
+		{name: "death", links: []wire{{100, 20 * ms}, {100, 20 * ms}}, cc: "cubic", death: true},
 	}
 	unequal = []cell{
 		{name: "rate50", links: []wire{{100, 20 * ms}, {50, 20 * ms}}, cc: "cubic", flows: 1},
@@ -104,6 +117,20 @@ func (c cell) arms() []string {
 }
 
 func run(ctx context.Context, env *exp.Env, cells []cell) error {
+	return eachCell(env, cells, func(c cell) { c.miss(env.Result) }, func(c cell) error {
+		if c.death {
+			return c.runDeath(ctx, env)
+		}
+		o, err := exp.Cell(env, c.name, func(*exp.Window) (*outcome, error) { return c.measure(ctx, env) })
+		if err == nil {
+			o.metrics(env.Result)
+		}
+		return err
+	})
+}
+
+// eachCell measures the cells that the parameters choose, in turn, and misses the others.
+func eachCell(env *exp.Env, cells []cell, miss func(cell), measure func(cell) error) error {
 	chosen := strings.Split(env.Params.Text("cells"), ",")
 	for _, name := range chosen {
 		if !slices.ContainsFunc(cells, func(c cell) bool { return c.name == name }) {
@@ -113,14 +140,12 @@ func run(ctx context.Context, env *exp.Env, cells []cell) error {
 	env.View.Cells(len(chosen))
 	for _, c := range cells {
 		if !slices.Contains(chosen, c.name) {
-			c.miss(env.Result)
+			miss(c)
 			continue
 		}
-		o, err := exp.Cell(env, c.name, func(*exp.Window) (*outcome, error) { return c.measure(ctx, env) })
-		if err != nil {
+		if err := measure(c); err != nil {
 			return err
 		}
-		o.metrics(env.Result)
 	}
 	return nil
 }
@@ -154,32 +179,46 @@ func (c cell) access(env *exp.Env, which string) (list []scene.Access) {
 	return list
 }
 
+// build makes the network of an arm, all of whose links can be used.
+func (c cell) build(ctx context.Context, env *exp.Env, name string, system arm.Arm, which string) (*scene.Scene, error) {
+	p := env.Params
+	cfg := scene.Config{
+		Name: name, Arm: system, Seed: env.Seed, Mobile: c.access(env, which),
+		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
+	}
+	if system == arm.Roam {
+		cfg.Mode = "duality"
+	}
+	s, err := scene.Build(ctx, env, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if n := s.Mobile().Node; n != nil {
+		err = n.WaitUsable(ctx, []string{"net1", "net2", "net3"}[:len(cfg.Mobile)]...)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
 // load runs one arm once.
 func (c cell) load(ctx context.Context, env *exp.Env, name, which string, o *outcome) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := env.Params
-	cfg := scene.Config{
-		Name: name, Arm: arm.Roam, Mode: "duality", Seed: env.Seed, Mobile: c.access(env, which),
-		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
-	}
+	p, system := env.Params, arm.Arm(arm.Roam)
 	opt := workload.IperfOptions{
 		Name: "iperf3 " + which, Target: "cn1", Port: 5201, Seconds: p.Int("load_s"), Interval: 0.5, CC: c.cc,
 		Parallel: c.flows, UDP: c.udp > 0, Mbps: c.udp,
 	}
 	if which == mptcp {
-		cfg.Arm, cfg.Mode, opt.Wrap = arm.MPTCP, "", arm.MPTCP.Wrap()
+		system, opt.Wrap = arm.MPTCP, arm.MPTCP.Wrap()
 	}
-	s, err := scene.Build(ctx, env, cfg)
+	s, err := c.build(ctx, env, name, system, which)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if n := s.Mobile().Node; n != nil {
-		if err := n.WaitUsable(ctx, []string{"net1", "net2", "net3"}[:len(cfg.Mobile)]...); err != nil {
-			return err
-		}
-	}
 	if opt.UDP { // the claim is about datagrams from the first second on
 		first := opt
 		first.Mbps, first.Seconds, first.Port = 1, 1, 5200

@@ -27,6 +27,8 @@ func (c cell) miss(r *result.Result) {
 // metricNames returns the metrics of the cell that claims are about.
 func (c cell) metricNames() (list []string) {
 	switch {
+	case c.death:
+		return []string{c.name + "_to_mptcp"}
 	case c.udp > 0:
 		return []string{c.name + "_lost"}
 	case c.mptcp:

@@ -42,6 +42,7 @@ type end struct {
 	log      *bufio.Writer
 	listener net.Listener
 	to, cc   string
+	mptcp    bool
 }
 
 // Main runs one end. Arguments:
@@ -52,6 +53,7 @@ type end struct {
 //	--answer         the receiving end answers each message with a byte; of both ends or none
 //	--every D        pause between messages
 //	--cc NAME        congestion control of this end; the kernel's default if empty
+//	--mptcp          this end uses the kernel's Multipath TCP
 //	--out PATH       the receiving end writes PATH.rd
 //
 // It ends when standard input ends, on SIGTERM, or when the connection does;
@@ -66,6 +68,7 @@ func Main(args []string) error {
 	size := fs.Int("size", 1000, "bytes of a message")
 	every := fs.Duration("every", time.Millisecond, "pause between messages")
 	cc := fs.String("cc", "", "congestion control")
+	mptcp := fs.Bool("mptcp", false, "use Multipath TCP")
 	out := fs.String("out", "", "path of the log, without .rd")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("parse arguments: %w", err)
@@ -73,9 +76,11 @@ func Main(args []string) error {
 	if (*listen == "") == (*to == "") || *out == "" || *size < 8 || *every <= 0 {
 		return errors.New("want one of --listen and --to, --out, a size of at least 8 and a positive pause")
 	}
-	e := &end{sends: *send, answers: *answer, size: *size, every: *every, to: *to, cc: *cc}
+	e := &end{sends: *send, answers: *answer, size: *size, every: *every, to: *to, cc: *cc, mptcp: *mptcp}
 	if *listen != "" {
-		l, err := (&net.ListenConfig{KeepAlive: noKeepAlive}).Listen(context.Background(), "tcp6", *listen)
+		lc := net.ListenConfig{KeepAlive: noKeepAlive}
+		lc.SetMultipathTCP(*mptcp)
+		l, err := lc.Listen(context.Background(), "tcp6", *listen)
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w", *listen, err)
 		}
@@ -140,7 +145,9 @@ func setCongestion(c net.Conn, name string) error {
 
 func (e *end) connect(quit <-chan struct{}) (net.Conn, error) {
 	if e.listener == nil {
-		c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: noKeepAlive}).Dial("tcp6", e.to)
+		d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: noKeepAlive}
+		d.SetMultipathTCP(e.mptcp)
+		c, err := d.Dial("tcp6", e.to)
 		if err != nil {
 			return nil, fmt.Errorf("connect to %s: %w", e.to, err)
 		}

@@ -1,0 +1,109 @@
+package paths
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"roam/lab/arm"
+	"roam/lab/exp"
+	"roam/lab/linkem"
+	"roam/lab/live"
+	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/stats"
+	"roam/lab/topo"
+	"roam/lab/workload"
+)
+
+// Of the cell in which links die: each loses everything in both directions for a while, in turn, and keeps
+// its carrier.
+const (
+	deathLead  = 3 * time.Second // before the first cut
+	deathCut   = 3 * time.Second
+	deathEvery = 6 * time.Second
+	deathSize  = 12500 // bytes that the connection writes each 5 ms
+)
+
+// death is the longest time without bytes of a connection in each cut, in milliseconds, by arm.
+type death struct {
+	Name string
+	Gaps map[string][]float64
+}
+
+func (c cell) runDeath(ctx context.Context, env *exp.Env) error {
+	d, err := exp.Cell(env, c.name, func(*exp.Window) (death, error) {
+		d := death{Name: c.name, Gaps: make(map[string][]float64)}
+		for i := range env.Params.Int("runs") {
+			for _, system := range []arm.Arm{arm.Roam, arm.MPTCP} {
+				gaps, err := c.die(ctx, env, fmt.Sprintf("%s%s%d", c.name, system.Name(), i), system)
+				if err != nil {
+					return d, err
+				}
+				d.Gaps[system.Name()] = append(d.Gaps[system.Name()], gaps...)
+			}
+		}
+		return d, nil
+	})
+	if err == nil {
+		d.metrics(env.Result)
+	}
+	return err
+}
+
+// die runs one arm once: the mobile host sends.
+func (c cell) die(ctx context.Context, env *exp.Env, name string, system arm.Arm) (gaps []float64, err error) {
+	s, err := c.build(ctx, env, name, system, both)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	tcp, err := workload.StartTCP(ctx, s.Peer(0).Host, s.Mobile().Host, env.Dir, workload.TCPOptions{
+		Name: name, Target: "cn1", Port: 7002, Size: deathSize, Every: 5 * ms, CC: c.cc, MPTCP: system == arm.MPTCP,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer tcp.Kill()
+	wctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := topo.Wait(wctx, "a connection", func() bool { return tcp.State().Progress > 0 }); err != nil {
+		return nil, err
+	}
+	plan := scene.Schedule{Length: deathLead + time.Duration(len(c.links))*deathEvery}
+	for i, l := range c.links {
+		whole := linkem.Params{Delay: l.rtt / 2, Rate: int64(l.mbps * 1e6), QueuePackets: env.Params.Int("queue_packets")}
+		cut, at := whole, deathLead+time.Duration(i)*deathEvery
+		cut.Cut = true
+		link := fmt.Sprintf("net%d", i+1)
+		plan.Steps = append(plan.Steps,
+			scene.Step{At: at, Op: scene.Alter, Link: link, Out: cut, In: cut, Name: "cut " + link},
+			scene.Step{At: at + deathCut, Op: scene.Alter, Link: link, Out: whole, In: whole})
+	}
+	t, err := s.Run(ctx, plan, func() []live.Session { return []live.Session{workload.Row(tcp)} })
+	if err != nil {
+		return nil, err
+	}
+	stream, err := tcp.Stop(wctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(t.Steps); i += 2 {
+		_, gap := stream.LongestGap(t.Steps[i].At, t.Steps[i+1].At.Add(deathEvery-deathCut))
+		gaps = append(gaps, math.Round(gap.Seconds()*1e6)/1e3)
+	}
+	return gaps, nil
+}
+
+// metrics sets the figures of the cell.
+func (d death) metrics(r *result.Result) {
+	roam, other := d.Gaps[arm.Roam.Name()], d.Gaps[arm.MPTCP.Name()]
+	r.Set(d.Name+"_roam_ms", stats.Median(roam))
+	r.Set(d.Name+"_roam_worst_ms", slices.Max(roam))
+	r.Set(d.Name+"_mptcp_ms", stats.Median(other))
+	r.Set(d.Name+"_mptcp_worst_ms", slices.Max(other))
+	r.Set(d.Name+"_to_mptcp", stats.Median(roam)/max(stats.Median(other), 1e-9))
+}

@@ -1,0 +1,105 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"roam/lab/topo"
+	"roam/lab/workload/fetch"
+)
+
+// FetchOptions describe short transfers by new connections, one after the other, see package fetch.
+type FetchOptions struct {
+	Name   string // of the session, for people
+	Target string // name or address as the client is given it
+	Port   int
+	Sizes  []int         // bytes of the transfers, in turn
+	Times  int           // transfers of each size
+	Warm   time.Duration // for which small transfers go before, uncounted
+	Pause  time.Duration // between two transfers
+	CC     string        // congestion control of the server; "" for the kernel's default
+}
+
+// Fetches are running transfers.
+type Fetches struct {
+	opt            FetchOptions
+	server, client *process
+	mu             sync.Mutex
+	took           map[int][]time.Duration // by size
+	err            error
+}
+
+// StartFetches starts a server on one host and, when it listens, the client on another.
+func StartFetches(ctx context.Context, server, client *topo.Host, opt FetchOptions) (*Fetches, error) {
+	f := &Fetches{opt: opt, took: make(map[int][]time.Duration)}
+	argv, err := Agent("fetch", "--listen", fmt.Sprintf("[::]:%d", opt.Port), "--cc", opt.CC)
+	if err != nil {
+		return nil, err
+	}
+	if f.server, err = start(server.AppCommand(ctx, argv...), nil); err != nil {
+		return nil, err
+	}
+	if err := listening(ctx, server, "tcp6", opt.Port); err != nil {
+		f.server.kill()
+		return nil, err
+	}
+	var sizes []string
+	for _, n := range opt.Sizes {
+		sizes = append(sizes, strconv.Itoa(n))
+	}
+	argv, err = Agent("fetch", "--to", hostPort(opt.Target, opt.Port), "--sizes", strings.Join(sizes, ","),
+		"--times", strconv.Itoa(opt.Times), "--warm", opt.Warm.String(), "--pause", opt.Pause.String())
+	if err == nil {
+		f.client, err = start(client.AppCommand(ctx, argv...), f.hear)
+	}
+	if err != nil {
+		f.server.kill()
+		return nil, err
+	}
+	return f, nil
+}
+
+// hear takes the time of one transfer.
+func (f *Fetches) hear(p *process, line string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	bytes, took, err := fetch.Parse(line)
+	if err != nil {
+		f.err = err
+		return
+	}
+	f.took[bytes] = append(f.took[bytes], took)
+	p.grow(p.state().Progress+uint64(bytes), fmt.Sprintf("%d kB in %d ms", bytes/1000, took.Milliseconds()))
+}
+
+// Name returns the name given in the options.
+func (f *Fetches) Name() string { return f.opt.Name }
+
+// State returns the progress of the transfers.
+func (f *Fetches) State() State { return f.client.state() }
+
+// Wait waits for the end and returns how long each transfer took, by size. A transfer that failed is an
+// error.
+func (f *Fetches) Wait(ctx context.Context) (map[int][]time.Duration, error) {
+	if err := f.client.wait(ctx); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.opt.Sizes {
+		if len(f.took[n]) < f.opt.Times && f.err == nil {
+			f.err = fmt.Errorf("of %d transfers of %d bytes %d are reported", f.opt.Times, n, len(f.took[n]))
+		}
+	}
+	return f.took, f.err
+}
+
+// Kill kills both ends.
+func (f *Fetches) Kill() {
+	f.client.kill()
+	f.server.kill()
+}
