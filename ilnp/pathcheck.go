@@ -336,9 +336,7 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		if now.Before(step) && h.tries > 1 {
 			return step
 		}
-		if h.tries <= 2 {
-			c.complain(now, s, h)
-		}
+		c.complain(now, s, h)
 		c.askOthers(now, s, h)
 		c.probeAgain(now, s, h)
 		return h.last.Add(max(wait/8, t.Step))
@@ -347,6 +345,7 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		return end
 	}
 	if now.Before(h.since.Add(s.doubtOf(h, t))) {
+		c.complain(now, s, h)
 		c.probeAgain(now, s, h)
 		return h.last.Add(wait)
 	}
@@ -404,7 +403,9 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 
 // avoid has data keep off a path.
 func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
-	h.avoided, h.good = now, 0
+	if h.avoided, h.good = now, 0; h.since.IsZero() { // no probe has shown it
+		h.since, h.mute = now, false
+	}
 	h.Leave(now)
 	c.notify(Event{Time: now, Kind: PathAvoided, Key: s.key, Path: h.Path})
 	c.refresh(now, s)
@@ -443,6 +444,8 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 	case h.good == 0 && h.tries >= h.Tries()+checkSureOf && now.Sub(later(h.Heard(), h.avoided)) >= max(t.Sure, wait):
 		c.leave(now, s, h)
 		return time.Time{}
+	case h.good == 0:
+		c.complain(now, s, h) // the last one may have been lost, or its acknowledgement
 	}
 	c.probeAgain(now, s, h)
 	return now.Add(wait)
