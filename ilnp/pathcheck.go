@@ -411,20 +411,6 @@ func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
 	c.refresh(now, s)
 }
 
-// leaveLossy avoids a path that answers too few probes, and reports whether it does: another
-// one has answered of late, and answers nearly all. Otherwise the others are asked first.
-func (c *liveness) leaveLossy(now time.Time, s *session, h *checkedPath) bool {
-	isBetter := func(o *checkedPath) bool {
-		return o != h && o.avoided.IsZero() && o.IsClean() && now.Sub(o.Heard()) < checkLately
-	}
-	if slices.ContainsFunc(s.check.paths, isBetter) {
-		c.avoid(now, s, h)
-		return true
-	}
-	c.askOthers(now, s, h)
-	return false
-}
-
 // pursueAvoided probes a path that is avoided, takes it back once it answers steadily, and
 // leaves it for good when nothing comes.
 func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time.Time {
@@ -443,6 +429,10 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 		return time.Time{}
 	case h.good == 0 && h.tries >= h.Tries()+checkSureOf && now.Sub(later(h.Heard(), h.avoided)) >= max(t.Sure, wait):
 		c.leave(now, s, h)
+		return time.Time{}
+	case h.confirmed.After(h.avoided) && h.isOneWay():
+		h.Stay()
+		c.useAgain(now, s, h)
 		return time.Time{}
 	case h.good == 0:
 		c.complain(now, s, h) // the last one may have been lost, or its acknowledgement

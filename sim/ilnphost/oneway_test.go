@@ -19,8 +19,8 @@ func TestLivingDirectionStays(t *testing.T) {
 		seeds  uint64
 	}{
 		"near": {near, 1}, "long": {Access{Delay: 200 * time.Millisecond}, 1},
-		"lossy":      {Access{Delay: 5 * time.Millisecond, Loss: 0.05}, 20},
-		"very lossy": {Access{Delay: 5 * time.Millisecond, Loss: 0.1}, 20},
+		"lossy":      {Access{Delay: 5 * time.Millisecond, Loss: 0.05}, 12},
+		"very lossy": {Access{Delay: 5 * time.Millisecond, Loss: 0.1}, 6},
 		"uneven":     {Access{Delay: 5 * time.Millisecond, Jitter: 100 * time.Millisecond}, 1},
 	} {
 		for _, interval := range []time.Duration{time.Millisecond, 70 * time.Millisecond, 700 * time.Millisecond} {
