@@ -85,3 +85,17 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 	c.notify(Event{Time: now, Kind: PathAnswers, Key: s.key, Path: h.Path})
 	c.refresh(now, s)
 }
+
+// leaveLossy avoids a path that answers too few probes, and reports whether it does: another
+// one has answered of late, and answers nearly all. Otherwise the others are asked first.
+func (c *liveness) leaveLossy(now time.Time, s *session, h *checkedPath) bool {
+	isBetter := func(o *checkedPath) bool {
+		return o != h && o.avoided.IsZero() && o.IsClean() && now.Sub(o.Heard()) < checkLately
+	}
+	if slices.ContainsFunc(s.check.paths, isBetter) {
+		c.avoid(now, s, h)
+		return true
+	}
+	c.askOthers(now, s, h)
+	return false
+}

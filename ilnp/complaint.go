@@ -126,7 +126,8 @@ func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed) [
 }
 
 // confirmPaths takes an acknowledgement that came over a path: complaints along others have
-// arrived. A path that was avoided before it came is used again at once. It shows nothing if it may be
+// arrived. A path that was avoided before it came is used again at once. If the complaint left later,
+// the path may have healed, and the probe that went with it is waited for. It shows nothing if it may be
 // that of another update, nor of a path that has never answered: a correspondent that could not validate our
 // locator there may not accept data from it.
 func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
@@ -135,12 +136,16 @@ func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
 			h.Heard().IsZero() || s.hasSaidElsewhere(h) {
 			continue
 		}
-		h.confirmed = now
-		if !h.avoided.IsZero() && !h.swallows && !h.IsLossy() && !h.Heard().After(h.avoided) {
-			h.Stay()
+		if h.confirmed = now; h.complained.Before(h.avoided) && h.isOneWay() {
+			h.Stay() // it was no flap
 			c.useAgain(now, s, h)
 		}
 	}
+}
+
+// isOneWay reports whether an avoided path has shown that our direction lives, and no answer that both do.
+func (h *checkedPath) isOneWay() bool {
+	return !h.avoided.IsZero() && !h.swallows && !h.IsLossy() && !h.Heard().After(h.avoided) && !h.confirmed.Before(h.complained)
 }
 
 // isConfirmed reports whether the last complaint was acknowledged over another path, and was of

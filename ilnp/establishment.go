@@ -419,7 +419,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		c.forgetQueues(now, s)
 		c.placeFlows(now, s, a.Flows)
 		c.measure(now, s)
-		c.monitor(now, s)
+		c.monitor(now, s, false)
 		c.watchPaths(now, s)
 		c.tryOption(now, s)
 		c.openFirewall(now, s)

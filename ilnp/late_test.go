@@ -61,3 +61,34 @@ func TestLatePacketDoesNotKeepASessionAway(t *testing.T) {
 	}
 	b.wantTargets(netP)
 }
+
+// TestLateAnswersBuyLittleTime: where the other path has become uneven too, a path in doubt gets four times its
+// longest round trip of late, but never more than two seconds.
+func TestLateAnswersBuyLittleTime(t *testing.T) {
+	for late, want := range map[time.Duration]time.Duration{
+		20 * time.Millisecond: 0, 300 * time.Millisecond: 1200 * time.Millisecond, 3 * time.Second: checkAll,
+	} {
+		b := newBench(t, inMode(Duality))
+		b.prefix(1, netA, roam.Infinite)
+		b.open(netP)
+		s := b.sessions[theKey]
+		at := func(link roam.LinkID, l roam.L64) *checkedPath {
+			return s.check.of(Path{Local: roam.LinkLocator{Link: link, L64: l}, Remote: netP})
+		}
+		doubted, other := at(1, netA), at(2, netB)
+		for range 3 {
+			other.Answer(b.now, b.now.Add(-20*time.Millisecond))
+		}
+		b.now = b.now.Add(10 * time.Millisecond)
+		doubted.since = b.now
+		if fit := b.answersBeside(b.now, s, doubted); !fit.IsZero() {
+			t.Errorf("decides at %v, before the other path has answered", fit)
+		}
+		for range 2 {
+			other.Answer(b.now, b.now.Add(-late))
+		}
+		if fit := b.answersBeside(b.now, s, doubted).Sub(doubted.since); fit != want {
+			t.Errorf("an answer after %v: decides after %v, want %v", late, fit, want)
+		}
+	}
+}

@@ -466,14 +466,17 @@ func (c *liveness) heard(now time.Time, s *session) {
 	s.lastRx = later(s.lastRx, now)
 	if s.dead {
 		s.dead = false
-		if s.watch.state == silent {
-			s.watch = watch{}
-			c.disarm(&s.schedule, timerProbe)
-		}
 		c.refresh(now, s)
 		c.notify(Event{Time: now, Kind: PeerAlive, Key: s.key})
-		c.comeBack(now, s)
-		c.validate(now, s)
+		if s.watch.state == silent {
+			// It may have come by a path that is not in use. Before the paths are judged, the
+			// correspondent must not be told the present set: that may be what is dead.
+			s.watch = watch{state: suspect, since: now}
+			c.suspectRound(now, s)
+		} else {
+			c.comeBack(now, s)
+			c.validate(now, s)
+		}
 	}
 	c.urgeUpdate(now, s)
 }

@@ -10,7 +10,10 @@ import (
 // packets that come in elsewhere than where ours leave, hence the only path in
 // use is asked too, if there is another one to take: of ours or, as a late packet may
 // have led to where the correspondent is no more, of the correspondent's.
-func (c *liveness) monitor(now time.Time, s *session) {
+//
+// asked: the correspondent has shown that it may receive nothing, so it does not matter when the last
+// packet went to it.
+func (c *liveness) monitor(now time.Time, s *session, asked bool) {
 	idle := s.watch.state == quiet || s.watch.state == proving && s.backoff(probeMin) > monitorEvery
 	every := monitorEvery
 	if len(s.carriers()) == 1 {
@@ -21,7 +24,8 @@ func (c *liveness) monitor(now time.Time, s *session) {
 	if last {
 		choice, every = true, 0
 	}
-	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || !last && now.Sub(later(s.lastTx, s.started)) > monitorEvery {
+	sends := last || asked || now.Sub(later(s.lastTx, s.started)) <= monitorEvery
+	if !idle || s.state != Established || !choice || now.Sub(s.monitored) < every || !sends {
 		return
 	}
 	if last {

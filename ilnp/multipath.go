@@ -77,7 +77,7 @@ func (c *liveness) lengthTimeout(now time.Time, s *session) {
 
 func (c *liveness) askLengths(now time.Time, s *session) {
 	s.monitored = time.Time{}
-	c.monitor(now, s)
+	c.monitor(now, s, false)
 }
 
 // handleQueue asks all paths in use, unless that has just been done.
@@ -93,7 +93,7 @@ func (c *liveness) handleQueue(now time.Time, s *session) {
 
 func (c *liveness) askQueues(now time.Time, s *session) {
 	s.monitored = time.Time{}
-	if c.monitor(now, s); s.watch.state == settling { // else it has other questions
+	if c.monitor(now, s, false); s.watch.state == settling { // else it has other questions
 		s.multipath.Asked(now)
 	}
 }
@@ -155,7 +155,7 @@ func (c *liveness) handleStall(now time.Time, s *session) {
 	s.multipath.HandleStall(now, s.rtt)
 	s.lastTx = later(s.lastTx, now)
 	s.monitored = time.Time{}
-	c.monitor(now, s)
+	c.monitor(now, s, false)
 }
 
 // judgeStall takes that all paths in use have answered a question. The correspondent

@@ -20,11 +20,9 @@ type aside struct {
 	still           int       // reports since then
 }
 
-// Bounds of asides.
-const (
-	asideStill = 2 // reports in a row that contain nothing new ...
-	asideLeast = 3 // ... of so many packets
-)
+// asideStill is how many reports in a row must contain nothing new, of as many packets at least as chance loses
+// together once in a million.
+const asideStill = 2
 
 // askAlive asks for the counts of a path of which only our direction lives, along another one in use.
 func (c *liveness) askAlive(now time.Time, s *session, h *checkedPath) {
@@ -58,7 +56,7 @@ func (c *liveness) takeAlive(now time.Time, s *session, pr probe, r ilnpwire.Rep
 		a.since = now
 	}
 	a.still++
-	if a.still >= asideStill && left-a.left >= asideLeast && now.Sub(a.since) >= h.Wait(c.timingOf(h.Path), s.rtt) {
+	if a.still >= asideStill && left-a.left >= uint64(h.Tries()) && now.Sub(a.since) >= h.Wait(c.timingOf(h.Path), s.rtt) {
 		h.confirmed, h.aside = time.Time{}, aside{}
 		c.avoid(now, s, h)
 	}

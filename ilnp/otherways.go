@@ -17,9 +17,8 @@ import (
 
 // askedWay is an update that asks whether a path works.
 type askedWay struct {
-	sent  time.Time
-	list  []ilnpwire.LocatorEntry
-	alone bool // nothing came on the paths in use: they are judged once it is answered
+	sent time.Time
+	list []ilnpwire.LocatorEntry
 }
 
 // answersElsewhere reports whether the answer to a probe may take another path than the probe.
@@ -44,10 +43,11 @@ func (c questions) askOtherWay(now time.Time, s *session) {
 }
 
 // askWay asks a path by an update, if probes may not tell. One from a locator that the set does not
-// have lists it too, preferred least: the peer goes on sending to those that it knows.
+// have lists it too, preferred least: the peer goes on sending to those that it knows. A locator that
+// a look-up has named need not be validated, as the peer's answers may be what its dead path loses.
 func (c questions) askWay(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
-	if !s.answersElsewhere() || s.update.state != acknowledged || len(s.update.listing) == 0 || r == nil || !r.validated ||
+	if !s.answersElsewhere() || s.update.state != acknowledged || len(s.update.listing) == 0 || r == nil || !r.validated && !r.given ||
 		c.obstructed.has(s.remoteNID, p) || now.Sub(s.askedWays[p].sent) < complainEvery {
 		return
 	}
@@ -61,8 +61,7 @@ func (c questions) askWay(now time.Time, s *session, p Path) {
 	if s.askedWays == nil {
 		s.askedWays = make(map[Path]askedWay)
 	}
-	alone := s.watch.state == suspect || s.watch.state == silent
-	s.askedWays[p] = askedWay{sent: now, list: c.sendAlong(now, s, p, list), alone: alone}
+	s.askedWays[p] = askedWay{sent: now, list: c.sendAlong(now, s, p, list)}
 }
 
 // wayAnswered takes an acknowledgement that came by a path. If it may be that of an update which left
@@ -79,9 +78,6 @@ func (c *Core) wayAnswered(now time.Time, s *session, by Path, lu ilnpwire.Locat
 		return false
 	}
 	delete(s.askedWays, by)
-	if w.alone && (s.watch.state == quiet || s.watch.state == proving) {
-		s.watch = watch{state: suspect, since: now} // the data plane has reported the packet already
-	}
 	c.pathLives(now, s, probe{path: by, sent: w.sent})
 	return !s.update.matches(lu)
 }

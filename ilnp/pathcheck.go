@@ -336,9 +336,7 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		if now.Before(step) && h.tries > 1 {
 			return step
 		}
-		if h.tries <= 2 {
-			c.complain(now, s, h)
-		}
+		c.complain(now, s, h)
 		c.askOthers(now, s, h)
 		c.probeAgain(now, s, h)
 		return h.last.Add(max(wait/8, t.Step))
@@ -347,6 +345,7 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		return end
 	}
 	if now.Before(h.since.Add(s.doubtOf(h, t))) {
+		c.complain(now, s, h)
 		c.probeAgain(now, s, h)
 		return h.last.Add(wait)
 	}
@@ -404,24 +403,12 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 
 // avoid has data keep off a path.
 func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
-	h.avoided, h.good = now, 0
+	if h.avoided, h.good = now, 0; h.since.IsZero() { // no probe has shown it
+		h.since, h.mute = now, false
+	}
 	h.Leave(now)
 	c.notify(Event{Time: now, Kind: PathAvoided, Key: s.key, Path: h.Path})
 	c.refresh(now, s)
-}
-
-// leaveLossy avoids a path that answers too few probes, and reports whether it does: another
-// one has answered of late, and answers nearly all. Otherwise the others are asked first.
-func (c *liveness) leaveLossy(now time.Time, s *session, h *checkedPath) bool {
-	isBetter := func(o *checkedPath) bool {
-		return o != h && o.avoided.IsZero() && o.IsClean() && now.Sub(o.Heard()) < checkLately
-	}
-	if slices.ContainsFunc(s.check.paths, isBetter) {
-		c.avoid(now, s, h)
-		return true
-	}
-	c.askOthers(now, s, h)
-	return false
 }
 
 // pursueAvoided probes a path that is avoided, takes it back once it answers steadily, and
@@ -443,6 +430,12 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 	case h.good == 0 && h.tries >= h.Tries()+checkSureOf && now.Sub(later(h.Heard(), h.avoided)) >= max(t.Sure, wait):
 		c.leave(now, s, h)
 		return time.Time{}
+	case h.confirmed.After(h.avoided) && h.isOneWay():
+		h.Stay()
+		c.useAgain(now, s, h)
+		return time.Time{}
+	case h.good == 0:
+		c.complain(now, s, h) // the last one may have been lost, or its acknowledgement
 	}
 	c.probeAgain(now, s, h)
 	return now.Add(wait)

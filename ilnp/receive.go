@@ -151,7 +151,7 @@ func (c *Core) acknowledged(
 func (c *liveness) doubtPath(now time.Time, s *session, at roam.L64) {
 	if c.isElsewhere(now, s, at) {
 		s.monitored = time.Time{}
-		c.monitor(now, s)
+		c.monitor(now, s, true)
 	}
 }
 

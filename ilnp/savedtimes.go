@@ -55,6 +55,9 @@ func (st *savedState) rebase(from, to time.Time) {
 		v := &st.Sessions[i]
 		remotes(v.Remotes)
 		move(&v.PerFlow.Until, &v.ToldAt, &v.NonceUntil, &v.LastRx, &v.LastTx, &v.LastMove)
+		for k := range v.Paths {
+			move(&v.Paths[k].Heard, &v.Paths[k].Confirmed)
+		}
 		moveShown(&v.Started)
 		for k := range v.Told {
 			move(&v.Told[k])

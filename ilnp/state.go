@@ -142,6 +142,7 @@ type savedSession struct {
 	MACAcked     uint64        `json:"mac_acked,omitempty"`
 	MACRoot      []byte        `json:"mac_root,omitempty"` // what the keys of a session derive from that began by a proof
 	Known        []roam.L64    `json:"known,omitempty"`    // locators of ours from which the correspondent takes packets
+	Paths        []savedPath   `json:"paths,omitempty"`
 }
 
 type savedListed struct {
@@ -228,6 +229,7 @@ func (s *session) save() savedSession {
 		Started: s.started, LastRx: s.lastRx, LastTx: s.lastTx, LastMove: s.lastMove, LastMoveRTT: s.lastMoveRTT,
 		Encapsulated: s.encapPaths(), AsksPerFlow: s.multipath.Wished(), Long: slices.Clone(s.entry.Long),
 		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Echoes: s.echoes, Known: slices.Clone(s.known),
+		Paths: s.check.savePaths(),
 	}
 	if k := s.keys; k != nil {
 		v.Keyed, v.MACSent, v.MACUpdated, v.MACAcked = true, k.sent, k.updated, k.acks.top
@@ -399,6 +401,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.update.told = s.update.told[:min(len(s.update.told), len(s.update.listing))]
 	s.restoreEncap(now, v.Encapsulated)
 	s.known = v.Known
+	s.check.restorePaths(v.Paths)
 	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long
 	c.preinstalled.giveWay(s.key)

@@ -139,3 +139,39 @@ func TestDeadLocatorIsLeftWhole(t *testing.T) {
 	}
 	b.wantSources("nothing comes there", netA)
 }
+
+// A correspondent that was held for dead is heard along a path that is not in use. The host does not announce
+// the locator in use again, at which nothing has arrived, before it has judged the path there.
+func TestDeadLocatorIsNotAnnouncedAgain(t *testing.T) {
+	b := newBench(t, inMode(Hard))
+	b.prefix(1, netA, roam.Infinite)
+	b.open(netP)
+	b.pass(time.Second)
+	b.prefix(2, netB, roam.Infinite)
+	b.acknowledgeLast()
+	b.see(Observation{Trigger: SeenSilence, Key: theKey})
+	for i := 0; b.count(PeerDead) == 0; i++ {
+		if b.pass(100 * time.Millisecond); i == 100 {
+			t.Fatal("the correspondent is not held for dead")
+		}
+	}
+	var probes []ilnpwire.Packet
+	for i := 0; len(probes) == 0; i++ {
+		b.forget()
+		b.pass(20 * time.Millisecond)
+		probes = slices.DeleteFunc(b.probesSent(), func(p ilnpwire.Packet) bool { return p.Src.L64 != netA })
+		if i == 100 {
+			t.Fatal("netA is not probed")
+		}
+	}
+	b.forget()
+	b.see(Observation{Trigger: SeenLife, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netP}}) // the programs are first
+	b.reply(probes[0], peerNonce)
+	b.pass(time.Second)
+	b.wantSources("only netA answers", netA)
+	for _, lu := range b.updates() {
+		if !slices.ContainsFunc(lu.Locators, func(e ilnpwire.LocatorEntry) bool { return e.L64 == netA }) {
+			t.Errorf("announces %v, where nothing arrives", lu.Locators)
+		}
+	}
+}

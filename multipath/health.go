@@ -98,6 +98,9 @@ func (h *Health) Answer(now, sent time.Time) {
 	}
 }
 
+// Recall takes when an answer last came to a predecessor. Its round trip is not known.
+func (h *Health) Recall(at time.Time) { h.heard = at }
+
 // Met takes that a probe was answered in time, or was not.
 func (h *Health) Met(in bool) {
 	miss := 1.0

@@ -108,3 +108,26 @@ func TestBothLinksStayBesideUnequalNonces(t *testing.T) {
 		}
 	})
 }
+
+// TestServerFindsAHostWhereItNeverWas: the link of a host dies that only answers. The server has looked up another
+// one, where it has never been and which can only be validated once the host answers from there.
+func TestServerFindsAHostWhereItNeverWas(t *testing.T) {
+	eachUnequal(t, ilnp.Hard, func(t *testing.T, w *world) {
+		w.mobile.Up(2, netB, near, roam.Infinite)
+		w.mobile.Up(1, netC, near, roam.Infinite)
+		w.server.Know(w.mobile, netC)
+		f := w.server.Flow(w.mobile, 2*time.Second, true)
+		w.Run(30 * time.Second)
+		w.mobile.at(1).wire.Cut(sim.Both)
+		w.Run(11 * time.Second) // no packet has left the host for a while
+		w.server.Know(w.mobile, netB)
+		named := w.Now()
+		if !w.RunUntil(20*time.Second, func() bool { return f.Back.After(named) }) {
+			t.Error("no answer in 20 s")
+		}
+		w.Run(20 * time.Second)
+		if silent := w.Now().Sub(f.Back); silent > 4*time.Second {
+			t.Errorf("then no answer for %v", silent)
+		}
+	})
+}
