@@ -60,7 +60,9 @@ func wantNoRoots(t *testing.T, state []byte, text string) {
 	_ = json.Unmarshal(state, &st) // it holds what was read before the fault
 	for _, v := range st.Sessions {
 		root := v.MACRoot
-		for _, form := range []string{base64.StdEncoding.EncodeToString(root), fmt.Sprintf("%x", root), fmt.Sprint(root), string(root)} {
+		for _, form := range []string{
+			base64.StdEncoding.EncodeToString(root), fmt.Sprintf("%x", root), fmt.Sprint(root), string(root),
+		} {
 			if len(root) >= 16 && strings.Contains(text, form) {
 				t.Errorf("a root of keys stands in %q", text)
 			}
@@ -74,7 +76,8 @@ func (b *bench) refusesUnsealed(t *testing.T) {
 		if s.keys == nil || !s.remoteNonce.Present() || len(s.entry.Paths) == 0 {
 			continue
 		}
-		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{entry(netS, 0, 100)}}
+		list := []ilnpwire.LocatorEntry{entry(netS, 0, 100)}
+		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: list}
 		path := s.entry.Paths[0]
 		packet, err := ilnpwire.BuildUpdate(roam.ILV{NID: s.remoteNID, L64: path.Remote},
 			roam.ILV{NID: s.localNID, L64: path.Local.L64}, s.remoteNonce, lu)

@@ -205,7 +205,7 @@ func TestKeyedWithoutName(t *testing.T) {
 }
 
 // TestOptionalKeyIsAskedAtOnce: who allows a guarded peer to have no key need not wait until packets that were refused
-// before may be sent again.
+// before may leave anew.
 func TestOptionalKeyIsAskedAtOnce(t *testing.T) {
 	b := callGuarded(t)
 	b.receive(1, problem(b, netP, b.entries[theKey].LocalNonce, 2))

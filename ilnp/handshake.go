@@ -31,7 +31,7 @@ type handshake struct {
 	offers     []ilnpwire.Proof             // the last few
 	challenge  [ilnpwire.ProofTokenLen]byte // zero: there was none
 	challenged time.Time                    // when the last one came
-	nobody     Nonce                        // which nobody sends: stands in the entry for the peer's, that is not known yet
+	nobody     Nonce                        // nobody sends it: in the entry in place of the peer's
 	tries      int
 	since      time.Time
 	last       time.Time

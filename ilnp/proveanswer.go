@@ -201,7 +201,8 @@ func (c handshakes) answerPath(now time.Time, s *session) Path {
 	if !slices.Contains(placesOf(c.host.usable(now)), a.path.Local) {
 		sources = sources[1:]
 	}
-	path, ok := c.obstructed.nextEnds(s.remoteNID, a.tries, sources, unique(append([]roam.L64{a.path.Remote}, destinations...)))
+	destinations = unique(append([]roam.L64{a.path.Remote}, destinations...))
+	path, ok := c.obstructed.nextEnds(s.remoteNID, a.tries, sources, destinations)
 	if !ok {
 		return a.path
 	}

@@ -39,7 +39,8 @@ const (
 // allPairs are the pairs of kinds; inCI and acrossInCI are those that CI runs directly and across a border.
 var (
 	allPairs = [][2]kind{
-		{keyed, keyed}, {keyed, unkeyed}, {unkeyed, keyed}, {keyed, before}, {before, keyed}, {unkeyed, before}, {before, unkeyed},
+		{keyed, keyed}, {keyed, unkeyed}, {unkeyed, keyed}, {keyed, before},
+		{before, keyed}, {unkeyed, before}, {before, unkeyed},
 	}
 	inCI       = [][2]kind{{keyed, unkeyed}, {before, keyed}}
 	acrossInCI = [][2]kind{{keyed, before}}
@@ -107,7 +108,8 @@ func swapLines(t *testing.T, pair [2]kind, nodes [2]*node.Node, names [2]string)
 			args = append(args, "--v1")
 		}
 		line := roamOn(t, n, args...)
-		if want := map[bool]string{true: "roam2:", false: "roam1:"}[pair[i] == keyed && pair[1-i] == keyed]; !strings.HasPrefix(line, want) {
+		want := map[bool]string{true: "roam2:", false: "roam1:"}[pair[i] == keyed && pair[1-i] == keyed]
+		if !strings.HasPrefix(line, want) {
 			t.Fatalf("%v prints %q, want %s", args, line, want)
 		}
 		roamOn(t, nodes[1-i], "add", line, "--as", names[i], "--replace")
@@ -183,7 +185,8 @@ func TestPairs(t *testing.T) {
 }
 
 // TestPairDowngraded: a peer whose key is known has gone back to the build before keys. Its name fails at once with
-// Unreachable, and doctor prints the line that allows plain IPv6; with key=optional it is reached by ILNP without a key.
+// Unreachable, and doctor prints the line that allows plain IPv6; with key=optional it is reached by
+// ILNP without a key.
 func TestPairDowngraded(t *testing.T) {
 	needs(t, "git", "ip")
 	old, err := beforeBuild()

@@ -105,7 +105,8 @@ type talk struct {
 
 // NewSoak adds the hosts; one in ten is a server with one permanent network.
 func NewSoak(cfg SoakConfig) *Soak {
-	k := &Soak{Network: New(cfg.Seed), cfg: cfg, byNode: make(map[*Node]*soaker), secrets: make(map[[2]roam.NID]nidkey.Secret)}
+	k := &Soak{Network: New(cfg.Seed), cfg: cfg, byNode: make(map[*Node]*soaker)}
+	k.secrets = make(map[[2]roam.NID]nidkey.Secret)
 	k.Brief, k.Acquainted, k.Counting, k.Told = true, !cfg.Unacquainted, soakCounts, k.told
 	for i := range cfg.Hosts {
 		nid := roam.NID(0x0200_0000_0000_0000) + roam.NID(i+1)
