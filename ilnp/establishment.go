@@ -101,6 +101,8 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 	c.initiate(now, s)
 	if s.hs != nil {
 		handshakes{c}.offer(now, s) // ahead of the packets
+		c.emit(Release{Key: key})
+		return // offers find the path: until one is answered, replies to probes show nothing
 	}
 	c.emit(Release{Key: key})
 	c.validate(now, s) // behind the packets: they wait

@@ -2,37 +2,94 @@ package ilnp
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // FuzzRestore gives a core the state file of a predecessor that somebody has
 // damaged. It is refused whole, or makes a core that works and that a further
-// successor can follow.
+// successor can follow. The file is that of a host with a keyed session, too: what
+// becomes of it takes no update without a MAC, and no key stands in an error or in what is shown.
 func FuzzRestore(f *testing.F) {
 	b := newBench(&testing.T{})
 	b.prefix(1, netA, roam.Infinite)
 	b.prefix(2, netB, time.Minute)
 	b.open(netP)
 	f.Add(b.Export())
+	p := newProofBench(&testing.T{})
+	p.open()
+	f.Add(p.a.Export())
+	f.Add(p.b.Export())
+	f.Add(bytes.Replace(p.a.Export(), []byte(`"keyed":true`), []byte(`"keyed":true,"retired":true`), -1))
 	f.Fuzz(func(t *testing.T, state []byte) {
-		b := newBench(t)
+		b := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
+		before := b.Stats()
 		if err := b.Restore(b.now, state); err != nil {
-			if b.Stats() != (Stats{}) {
+			if b.Stats() != before {
 				t.Errorf("refused, and yet it left %+v", b.Stats())
 			}
+			wantNoRoots(t, state, err.Error())
 			return
 		}
 		b.drain()
 		b.prefix(1, netA, roam.Infinite)
+		q := *p
+		q.t = t
+		q.know(b, 0)
+		wantNoRoots(t, state, fmt.Sprintf("%+v %+v", b.Peers(b.now), b.events))
+		b.refusesUnsealed(t)
 		b.passAtMost(time.Minute, 10_000)
-		again := newBench(t)
+		again := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
 		if err := again.Restore(b.now, b.Export()); err != nil {
 			t.Errorf("what was restored cannot be restored again: %v", err)
 		}
 	})
+}
+
+// wantNoRoots wants nothing in a text of what keys derive from in a state, as far as that can be read.
+func wantNoRoots(t *testing.T, state []byte, text string) {
+	t.Helper()
+	var st savedState
+	_ = json.Unmarshal(state, &st) // it holds what was read before the fault
+	for _, v := range st.Sessions {
+		root := v.MACRoot
+		for _, form := range []string{
+			base64.StdEncoding.EncodeToString(root), fmt.Sprintf("%x", root), fmt.Sprint(root), string(root),
+		} {
+			if len(root) >= 16 && strings.Contains(text, form) {
+				t.Errorf("a root of keys stands in %q", text)
+			}
+		}
+	}
+}
+
+// refusesUnsealed sends each keyed session an update with the right nonce and without a MAC.
+func (b *bench) refusesUnsealed(t *testing.T) {
+	for _, s := range b.sorted() {
+		if s.keys == nil || !s.remoteNonce.Present() || len(s.entry.Paths) == 0 {
+			continue
+		}
+		list := []ilnpwire.LocatorEntry{entry(netS, 0, 100)}
+		lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: list}
+		path := s.entry.Paths[0]
+		packet, err := ilnpwire.BuildUpdate(roam.ILV{NID: s.remoteNID, L64: path.Remote},
+			roam.ILV{NID: s.localNID, L64: path.Local.L64}, s.remoteNonce, lu)
+		if err != nil {
+			continue
+		}
+		before := s.remotes.find(netS) != nil
+		b.HandlePacket(b.now, path.Local.Link, packet)
+		if b.drain(); s.remotes.find(netS) != nil && !before {
+			t.Errorf("an update without a MAC counts in the keyed session %v", s.key)
+		}
+	}
 }
 
 // passAtMost lets time pass; a core that asks to be called more often than that

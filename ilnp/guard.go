@@ -18,10 +18,10 @@ type guard struct {
 	until    time.Time // packets are refused until then
 }
 
-// setGuard takes over what the user wants. A session that is plain and must not be any more ends.
+// setGuard takes over what the user wants; packets that were refused before are not refused any more. A session
+// that is plain and must not be any more ends.
 func (c *Core) setGuard(now time.Time, k *correspondent, p Peer) {
-	k.guard.optional = p.Optional
-	if k.guard.on == p.Guarded {
+	if k.guard.on == p.Guarded && k.guard.optional == p.Optional {
 		return
 	}
 	k.guard = guard{on: p.Guarded, optional: p.Optional}

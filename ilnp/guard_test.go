@@ -203,3 +203,18 @@ func TestKeyedWithoutName(t *testing.T) {
 	k.receive(1, k.update(netQ, peerNonce, toQ))
 	k.wantUnmoved("without a name", reasonNoMAC)
 }
+
+// TestOptionalKeyIsAskedAtOnce: who allows a guarded peer to have no key need not wait until packets that were refused
+// before may leave anew.
+func TestOptionalKeyIsAskedAtOnce(t *testing.T) {
+	b := callGuarded(t)
+	b.receive(1, problem(b, netP, b.entries[theKey].LocalNonce, 2))
+	p := guarded()
+	p.Optional = true
+	b.AddPeer(b.now, p)
+	b.forget()
+	b.see(Observation{Trigger: SeenMiss, Key: theKey, LocalNID: ownNID})
+	if slices.Contains(b.other, Output(Reject{theKey})) || len(b.sessions) != 1 {
+		t.Errorf("the next packet is refused: %v", b.other)
+	}
+}

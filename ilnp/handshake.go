@@ -27,13 +27,20 @@ const (
 
 // handshake is what the initiator of a proof has until the answer comes.
 type handshake struct {
-	ephemeral nidkey.Ready
-	offers    []ilnpwire.Proof // the last few
-	challenge [ilnpwire.ProofTokenLen]byte
-	nobody    Nonce // which nobody sends: stands in the entry for the peer's, that is not known yet
-	tries     int
-	since     time.Time
-	last      time.Time
+	ephemeral  nidkey.Ready
+	offers     []ilnpwire.Proof             // the last few
+	challenge  [ilnpwire.ProofTokenLen]byte // zero: there was none
+	challenged time.Time                    // when the last one came
+	nobody     Nonce                        // nobody sends it: in the entry in place of the peer's
+	tries      int
+	since      time.Time
+	last       time.Time
+}
+
+// crossed is an offer that was given up as the peer's was accepted, which ours had crossed.
+type crossed struct {
+	*handshake
+	nonce Nonce // of this host, in the session that the offer was for
 }
 
 // agreement is what both ends have after a proof.

@@ -32,7 +32,7 @@ type keyCopy struct {
 // all the time.
 func (ps *pendingPeers) mayReplace(now time.Time, k *pendingPeer, old *session) bool {
 	r := ps.cache.known[k.key.Remote.NID]
-	if k.offer == nil || old.agreed == nil || old.dead || r == nil {
+	if k.offer == nil || old.agreed == nil || !old.agreed.confirmed || old.dead || r == nil {
 		return true
 	}
 	if now.Sub(r.copy.replaced) < replaceEvery {

@@ -82,7 +82,7 @@ func macOf(key, message []byte, counter, answers uint64) [ilnpwire.MACLen]byte {
 func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	switch {
 	case !secret.Present():
-		s.keys, s.agreed, s.hs = nil, nil, nil
+		s.keys, s.agreed, s.hs, s.crossed = nil, nil, nil, nil
 		return
 	case !s.remoteNonce.Present():
 		s.keys = &keying{}

@@ -29,6 +29,7 @@ type correspondent struct {
 	follows    bool                  // it has shown that it knows our present key
 	vouches    int                   // how often our old key has vouched towards it
 	vouched    time.Time             // when its key last vouched for another one
+	offered    int                   // offers to it since the last one that was answered
 	proofKeys  map[SessionKey][]byte // by receiver and sender; made when first asked for
 
 	formerProofs []byte // key of the MACs of its proofs towards our former NID; nil: not asked for yet
@@ -69,7 +70,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	for _, s := range c.sorted() {
 		if s.remoteNID == p.NID {
 			if replaced {
-				s.agreed, s.hs = nil, nil
+				s.agreed, s.hs, s.crossed = nil, nil, nil
 			}
 			if _, known := c.secretOf(s); replaced && !known { // its keys are of what was proven
 				c.endSession(now, s, "removed")

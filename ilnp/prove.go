@@ -1,7 +1,6 @@
 package ilnp
 
 import (
-	"crypto/hmac"
 	"time"
 
 	"roam"
@@ -125,13 +124,15 @@ func (c handshakes) offer(now time.Time, s *session) {
 	h := s.hs
 	c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
 	sources, destinations := c.ends(now, s)
-	path, ok := c.obstructed.nextEnds(s.remoteNID, h.tries, sources, destinations)
-	if h.tries == 0 && len(s.entry.Paths) > 0 {
+	k := c.known[s.remoteNID]
+	path, ok := c.obstructed.nextEnds(s.remoteNID, k.offered, sources, destinations)
+	if k.offered == 0 && len(s.entry.Paths) > 0 {
 		path, ok = s.entry.Paths[0], true
 	}
 	if !ok {
 		return
 	}
+	k.offered++
 	if len(h.offers) == 0 {
 		c.newOffer(now, s)
 		h.since = now
@@ -335,156 +336,4 @@ func (c handshakes) agreeAnew(now time.Time, s *session, o *offered) {
 // awaitConfirm has an answer repeated until its peer has shown that it has the root.
 func (c handshakes) awaitConfirm(now time.Time, s *session) {
 	c.arm(&s.schedule, timerProve, now, proofFirst<<s.agreed.tries)
-}
-
-// handleAnswer handles an answer or a challenge, of the session whose offer it is for.
-func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
-	for _, s := range c.between(p.Dst.NID, p.Src.NID) {
-		a := s.agreed
-		switch {
-		case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
-		case !c.isListedIn(p) && p.Proof.Step == ilnpwire.ProofAnswer:
-			return reasonProofPlace
-		case s.hs != nil && p.Proof.Step == ilnpwire.ProofChallenge:
-			return c.challenged(now, s, key, *p.Proof)
-		case s.hs != nil:
-			return c.answeredOffer(now, s, by, p)
-		case a != nil && a.initiator && a.theirs == p.Proof.Ephemeral && p.Proof.Step == ilnpwire.ProofAnswer:
-			c.sendProof(now, s, by, p.Encapsulated, a.last) // the confirmation was lost
-			return ""
-		default:
-			return reasonProofOld
-		}
-	}
-	return reasonProofForged
-}
-
-// challenged makes an offer that answers a challenge.
-func (c handshakes) challenged(now time.Time, s *session, key []byte, p ilnpwire.Proof) string {
-	const most = 1 << 63 // a peer could use up the counters otherwise
-	h := s.hs
-	if p.Ephemeral != h.ephemeral.Public || p.Token == h.challenge {
-		return reasonProofOld
-	}
-	h.challenge = p.Token
-	c.known[s.remoteNID].follows = true
-	if last := maskCounter(key, p); last < most {
-		c.prover.counter = max(c.prover.counter, last)
-	}
-	c.newOffer(now, s)
-	h.tries = max(h.tries-1, 0) // the path works
-	c.offer(now, s)
-	if s.state == Initiated { // the peer is there and has its key: another round trip is worth waiting for
-		c.arm(&s.schedule, timerSetup, now, s.patience())
-	}
-	return ""
-}
-
-// answeredOffer establishes a session whose peer has accepted our offer, if that has the root.
-func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Packet) string {
-	h, k := s.hs, c.known[s.remoteNID]
-	var offer *ilnpwire.Proof
-	for i := range h.offers {
-		if h.offers[i].Counter == p.Proof.Counter {
-			offer = &h.offers[i]
-		}
-	}
-	if offer == nil {
-		return reasonProofOld
-	}
-	root, err := h.answered(transcript{
-		initiator: s.localNID, responder: s.remoteNID, initiatorNonce: s.localNonce, responderNonce: p.Nonce,
-		offer: *offer, answer: p.Proof.Ephemeral,
-	}, c.ownKey, k.public, k.secret)
-	token := tokenOf(root, *p.Proof)
-	if err != nil || !hmac.Equal(token[:], p.Proof.Token[:]) {
-		return reasonProofForged
-	}
-	q := ilnpwire.Proof{
-		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
-	}
-	q.Token = tokenOf(root, q)
-	q = sealProof(k.proofKey(s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
-	s.agreed = &agreement{root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true}
-	if h.tries == 1 && len(h.offers) == 1 {
-		s.noteRTT(now.Sub(h.since), by.Local)
-	}
-	s.hs, k.follows = nil, true
-	c.disarm(&s.schedule, timerProve)
-	c.sendProof(now, s, by, p.Encapsulated, q)
-	c.proved(now, s, by, p)
-	return ""
-}
-
-// proved is handleNonce for a peer that has proven itself.
-func (c handshakes) proved(now time.Time, s *session, by Path, p ilnpwire.Packet) {
-	if s.state == Established { // its peer has lost its half, and what that knew of ours
-		c.suspendUpdate(s)
-		s.update = exchange{}
-	}
-	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
-	s.confirmed, s.asks = true, true
-	if p.Encapsulated {
-		s.restoreEncap(now, []Path{by})
-	}
-	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
-	c.beginAt(now, s, by)
-	s.startKnowing(p.Dst.L64)
-	c.establish(now, s, p.Nonce, by.Remote)
-	c.heard(now, s)
-}
-
-// admitProven delivers what was held of a node that has proven that a nonce is its own.
-func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
-	for _, k := range ps.byNIDs[s.nids()] {
-		if k.key.Nonce == n {
-			sent := k.sent
-			k.sent = nil
-			ps.admit(now, k, s)
-			ps.probes.inherit(s, sent)
-			return
-		}
-	}
-}
-
-// handleConfirm handles the confirmation of an answer: its sender has what went there.
-func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
-	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
-	if s == nil || s.agreed == nil || s.agreed.initiator {
-		return reasonProofOld
-	}
-	a := s.agreed
-	token := tokenOf(a.root, *p.Proof)
-	if !isProof(key, *p.Proof, p.Nonce, s.localNonce) || !hmac.Equal(token[:], p.Proof.Token[:]) {
-		return reasonProofForged
-	}
-	if !a.confirmed {
-		a.confirmed, c.known[p.Src.NID].follows = true, true
-		c.disarm(&s.schedule, timerProve)
-		c.validated(now, s, a.path.Remote)
-		if !s.owned {
-			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))
-		}
-	}
-	return ""
-}
-
-// proveTimeout repeats an offer, or an answer, or gives up.
-func (c handshakes) proveTimeout(now time.Time, s *session) {
-	switch a := s.agreed; {
-	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
-		s.hs = nil // what answered with another nonce was not the peer, or it is gone
-		c.upsert(now, s, s.entry.Paths)
-	case s.hs != nil:
-		c.offer(now, s)
-	case a == nil || a.confirmed:
-	case a.tries >= proofTries:
-		c.refuse(now, s.key, reasonProofOpen)
-		c.names.abandon(s)
-		c.endSession(now, s, reasonProofOpen)
-	default:
-		a.tries++
-		c.sendProof(now, s, a.path, a.encap, a.last)
-		c.awaitConfirm(now, s)
-	}
 }

@@ -112,6 +112,9 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 		c.pending.drop(now, k)
 		return
 	}
+	if old != nil && old.hs != nil && s.agreed != nil && s.localNID < s.remoteNID {
+		s.crossed = &crossed{old.hs, old.localNonce}
+	}
 	c.pending.admit(now, k, s) // before the entry: packets that come by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
 	if !s.owned {

@@ -29,6 +29,7 @@ type session struct {
 	keys                    *keying    // nil: the nonce alone says who the peer is
 	hs                      *handshake // under way; nil: none
 	agreed                  *agreement // nil: the peer has proven nothing at set-up
+	crossed                 *crossed   // nil: no offer of ours is given up for the peer's that agreed is of
 	profile
 	fallback      fallback
 	refused       bool      // a Parameter Problem was why it fell back

@@ -70,6 +70,9 @@ func New(h *topo.Host, bin Binaries, o Options) (*Node, error) {
 	return n, h.SetResolver(Resolver)
 }
 
+// Use has the daemon run by another build from its next start on, and the command line at once.
+func (n *Node) Use(bin Binaries) { n.bin = bin }
+
 // RunDir is the daemon's run directory, which the daemon creates.
 func (n *Node) RunDir() string { return filepath.Join(n.Host.Dir(), "run") }
 

@@ -31,7 +31,7 @@ func (k *Soak) judge() {
 }
 
 func (k *Soak) judgeTalk(t *talk) {
-	trouble := later(later(t.from.changed, t.to.changed), later(t.begun, t.parted))
+	trouble := t.troubled()
 	if t.works().After(trouble) {
 		t.mended = trouble
 		t.told = t.told && k.Now().Sub(t.works()) > t.patience
@@ -121,8 +121,12 @@ func (h *soaker) stateTowards(o *soaker) string {
 // data arrive; but it must end.
 const maxRemade = 5
 
-// replaced counts the replacement of a session, and judges its rate.
+// replaced counts the replacement of a session, and judges its rate. A host with keys that sends
+// and receives nothing begins anew with each of its attempts, until its peer can be heard.
 func (k *Soak) replaced(h *soaker, remote roam.NID) {
+	if k.cfg.Keyed && (!h.canBeReached() || !k.hosts[remote-k.hosts[0].nid].canBeReached()) {
+		return
+	}
 	recent := slices.DeleteFunc(h.remade[remote], func(at time.Time) bool { return k.Now().Sub(at) > mendWithin })
 	h.remade[remote] = append(recent, k.Now())
 	if n := len(h.remade[remote]); n > maxRemade {
@@ -132,7 +136,9 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 
 // idled judges the end of a session for lack of packets, with a margin of 1 s for packets in
 // flight. If the other end returned and was treated as a second node with its NID, the talk
-// continues in the other session of the two.
+// continues in the other session of the two. A session with keys ends, too, if its set-up had no
+// answer, or none that shows that the peer has the key; that is a fault only where a path has been
+// there for longer than the set-up takes.
 func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	for _, e := range h.plane.entries {
 		if e.RemoteNID == remote {
@@ -141,10 +147,21 @@ func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	}
 	for _, t := range k.talks {
 		here := t.from == h && t.to.nid == remote || t.to == h && t.from.nid == remote
+		if k.cfg.Keyed && (!t.from.canBeReached() || !t.to.canBeReached() || k.Now().Sub(t.troubled()) < setUpWithin) {
+			continue
+		}
 		if here && k.Now().Sub(t.works()) < ilnpIdle-time.Second {
 			k.fault("%s ended its session with %v (%s); it last worked %v ago", h.name, remote, why, k.Now().Sub(t.works()))
 		}
 	}
+}
+
+// setUpWithin is how long a set-up with keys may take to find a path.
+const setUpWithin = 30 * time.Second
+
+// troubled returns when either end of a talk last had trouble.
+func (t *talk) troubled() time.Time {
+	return later(later(t.from.changed, t.to.changed), later(t.begun, t.parted))
 }
 
 // ilnpIdle is the default lifetime of a session without packets.
@@ -166,6 +183,8 @@ func (k *Soak) compare() {
 				k.fault("%s: no session with %s in calm", ends[0].name, ends[1].name)
 			case e.State != ilnp.Established:
 				k.fault("%s: session with %s is %v in calm", ends[0].name, ends[1].name, e.State)
+			case k.unproved(ends[0], ends[1]):
+				k.fault("%s: the session with %s is without a proof in calm", ends[0].name, ends[1].name)
 			default:
 				for _, f := range ends[0].compare(ends[1].Node, e) {
 					k.fault("in calm, %s", f)

@@ -162,11 +162,18 @@ func (h *Node) Count(kind ilnp.EventKind) int {
 
 // Know adds another node to the core's known peers, at the given locators; without any, at
 // its present ones.
-func (h *Node) Know(o *Node, locators ...roam.L64) {
-	p := ilnp.Peer{NID: o.nid, Names: []string{o.name}, Anywhere: len(locators) == 0}
+func (h *Node) Know(o *Node, locators ...roam.L64) { h.know(o.record(locators...)) }
+
+// record returns what a hosts file says of a node at the given locators.
+func (h *Node) record(locators ...roam.L64) ilnp.Peer {
+	p := ilnp.Peer{NID: h.nid, Names: []string{h.name}, Anywhere: len(locators) == 0}
 	for _, l := range locators {
 		p.Locators = append(p.Locators, ilnp.RemoteLocator{L64: l, Preference: 10, Lifetime: roam.Infinite})
 	}
+	return p
+}
+
+func (h *Node) know(p ilnp.Peer) {
 	h.core.AddPeer(h.net.Now(), p)
 	h.Settle()
 }

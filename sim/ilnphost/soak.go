@@ -8,6 +8,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/nidkey"
 	"roam/sim"
 )
 
@@ -34,6 +35,9 @@ type SoakConfig struct {
 	Hour  func(SoakHour) // called at the end of every hour; or nil
 	// Unacquainted hosts never learn that their peers run Roam, and treat them as other stacks.
 	Unacquainted bool
+	// Keyed hosts have a key each, and that of everybody they may talk with: no talk may go by a
+	// session without a proof.
+	Keyed bool
 }
 
 // SoakHour sums up one hour of a soak.
@@ -65,14 +69,15 @@ func (h SoakHour) String() string {
 // when a talk begins, and again when it has lost its peer.
 type Soak struct {
 	*Network
-	cfg    SoakConfig
-	hosts  []*soaker
-	byNode map[*Node]*soaker
-	talks  []*talk
-	hour   SoakHour
-	faults []string
-	rules  uint32
-	ended  bool // no more trouble or new talks
+	cfg     SoakConfig
+	hosts   []*soaker
+	byNode  map[*Node]*soaker
+	secrets map[[2]roam.NID]nidkey.Secret
+	talks   []*talk
+	hour    SoakHour
+	faults  []string
+	rules   uint32
+	ended   bool // no more trouble or new talks
 }
 
 // soaker is a host with the state that the reference model keeps of it.
@@ -83,6 +88,7 @@ type soaker struct {
 	links    roam.LinkID              // the highest that was used
 	changed  time.Time                // when the last trouble happened
 	remade   map[roam.NID][]time.Time // when sessions were replaced lately
+	paired   []*soaker                // whose keys it has, in a soak with keys
 }
 
 // talk is a conversation of two hosts.
@@ -100,6 +106,7 @@ type talk struct {
 // NewSoak adds the hosts; one in ten is a server with one permanent network.
 func NewSoak(cfg SoakConfig) *Soak {
 	k := &Soak{Network: New(cfg.Seed), cfg: cfg, byNode: make(map[*Node]*soaker)}
+	k.secrets = make(map[[2]roam.NID]nidkey.Secret)
 	k.Brief, k.Acquainted, k.Counting, k.Told = true, !cfg.Unacquainted, soakCounts, k.told
 	for i := range cfg.Hosts {
 		nid := roam.NID(0x0200_0000_0000_0000) + roam.NID(i+1)
@@ -109,6 +116,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 			NonceLength: uint8(4 + 8*k.Rand().IntN(2)), DraftLU: k.Rand().IntN(4) == 0,
 			Trains: i%3 > 0, ProbeID: uint16(i),
 			Preinstall: i % 2 * contactsOf / 2, // half of the hosts, for half of their contacts
+			Key:        k.key(i),
 		})
 		k.hosts, k.byNode[h.Node] = append(k.hosts, h), h
 		if h.mobile {
@@ -129,6 +137,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 			}
 		}
 	}
+	k.pair()
 	return k
 }
 
@@ -215,7 +224,7 @@ func (k *Soak) look(h, o *soaker) {
 		}
 	}
 	if len(places) > 0 || h.core.Stats().Known == 0 {
-		h.Know(o.Node, places...)
+		k.know(h, o, places...)
 	}
 }
 

@@ -26,36 +26,36 @@ func setting(t *testing.T, name string, otherwise float64) float64 {
 // session may be lost while a path exists, nothing may be left in the end, and
 // memory may not grow. SOAK_HOURS, SOAK_HOSTS and SEED change its size.
 func TestSoak(t *testing.T) {
-	t.Run("roam", func(t *testing.T) { soak(t, false) })
-	t.Run("unacquainted", func(t *testing.T) { soak(t, true) })
+	t.Run("roam", func(t *testing.T) { soak(t, SoakConfig{}) })
+	t.Run("unacquainted", func(t *testing.T) { soak(t, SoakConfig{Unacquainted: true}) })
+	t.Run("keyed", func(t *testing.T) { soak(t, SoakConfig{Keyed: true}) })
 }
 
-// soak runs one soak, of hosts that learn that their peers run Roam, or do not.
-func soak(t *testing.T, unacquainted bool) {
-	soakOf(t, uint64(setting(t, "SEED", 1)), setting(t, "SOAK_HOURS", 0.5), setting(t, "SOAK_HOSTS", 20), unacquainted)
+// soak runs one soak, of hosts that learn that their peers run Roam, do not, or have keys.
+func soak(t *testing.T, cfg SoakConfig) {
+	cfg.Seed = uint64(setting(t, "SEED", 1))
+	soakOf(t, cfg, setting(t, "SOAK_HOURS", 0.5), setting(t, "SOAK_HOSTS", 20))
 }
 
 // TestSoakFoundBefore repeats a run in which a host kept to a new link whose direction to it was
 // dead, as complaints along it were acknowledged, and its peer, which knew two nodes with that
 // identifier, could not tell whose its data were.
-func TestSoakFoundBefore(t *testing.T) { soakOf(t, 10, 2, 40, false) }
+func TestSoakFoundBefore(t *testing.T) { soakOf(t, SoakConfig{Seed: 10}, 2, 40) }
 
-func soakOf(t *testing.T, seed uint64, hours, hosts float64, unacquainted bool) {
+func soakOf(t *testing.T, cfg SoakConfig, hours, hosts float64) {
 	t.Helper()
-	t.Logf("seed %d: %v hours, %v hosts", seed, hours, hosts)
+	t.Logf("seed %d: %v hours, %v hosts", cfg.Seed, hours, hosts)
 	var heap []uint64
 	began := time.Now()
-	k := NewSoak(SoakConfig{
-		Seed: seed, Hosts: int(hosts), Span: time.Duration(hours * float64(time.Hour)),
-		Unacquainted: unacquainted,
-		Hour: func(h SoakHour) {
-			heap = append(heap, inUse())
-			t.Logf("%v | heap %d KiB, %.0f s", h, heap[len(heap)-1]>>10, time.Since(began).Seconds())
-			for _, fault := range h.Found {
-				t.Error(fault)
-			}
-		},
-	})
+	cfg.Hosts, cfg.Span = int(hosts), time.Duration(hours*float64(time.Hour))
+	cfg.Hour = func(h SoakHour) {
+		heap = append(heap, inUse())
+		t.Logf("%v | heap %d KiB, %.0f s", h, heap[len(heap)-1]>>10, time.Since(began).Seconds())
+		for _, fault := range h.Found {
+			t.Error(fault)
+		}
+	}
+	k := NewSoak(cfg)
 	k.Run()
 	wantFlat(t, heap)
 }

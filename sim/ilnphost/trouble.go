@@ -248,6 +248,7 @@ func (k *Soak) restart(h *soaker) {
 	if err := h.Restart(); err != nil {
 		k.fault("%s: restart: %v", h.name, err)
 	}
+	k.readPairings(h)
 	k.touch(h)
 }
 
@@ -256,6 +257,7 @@ func (k *Soak) reboot(h *soaker) {
 	k.hour.Reboots++
 	clear(h.off)
 	h.Reboot()
+	k.readPairings(h)
 	for _, t := range k.talks {
 		switch h {
 		case t.from:

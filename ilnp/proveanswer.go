@@ -1,0 +1,210 @@
+package ilnp
+
+import (
+	"crypto/hmac"
+	"slices"
+	"time"
+
+	"roam"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// What comes after the offer of a proof: the answer or a challenge, the confirmation, and what goes
+// again where one of them is missing.
+
+// handleAnswer handles an answer or a challenge, of the session whose offer it is for.
+func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.Packet) string {
+	for _, s := range c.between(p.Dst.NID, p.Src.NID) {
+		a := s.agreed
+		switch {
+		case s.crossed != nil && isProof(key, *p.Proof, p.Nonce, s.crossed.nonce):
+			return c.answeredCrossed(now, s, by, p)
+		case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
+		case !c.isListedIn(p) && p.Proof.Step == ilnpwire.ProofAnswer:
+			return reasonProofPlace
+		case s.hs != nil && p.Proof.Step == ilnpwire.ProofChallenge:
+			return c.challenged(now, s, key, by, p)
+		case s.hs != nil:
+			return c.answeredOffer(now, s, by, p)
+		case a != nil && a.initiator && a.theirs == p.Proof.Ephemeral && p.Proof.Step == ilnpwire.ProofAnswer:
+			c.sendProof(now, s, by, p.Encapsulated, a.last) // the confirmation was lost
+			return ""
+		default:
+			return reasonProofOld
+		}
+	}
+	return reasonProofForged
+}
+
+// answeredCrossed takes the answer to the offer that this host gave up as it accepted the peer's: each
+// end has answered the other one, and both wait. The offer of the lower NID counts.
+func (c handshakes) answeredCrossed(now time.Time, s *session, by Path, p ilnpwire.Packet) string {
+	if s.hs != nil || !c.isListedIn(p) {
+		return reasonProofOld
+	}
+	own, x := s.localNonce, s.crossed
+	s.hs, s.localNonce = x.handshake, x.nonce
+	refused := c.answeredOffer(now, s, by, p)
+	if refused != "" {
+		s.hs, s.localNonce = nil, own
+	}
+	return refused
+}
+
+// challenged makes an offer that answers a challenge, along the path by which that came. It is as long as the
+// challenge, so the allowance of an address that is not validated suffices for it; a probe ahead is not
+// needed, as the peer knows the nonce.
+func (c handshakes) challenged(now time.Time, s *session, key []byte, by Path, p ilnpwire.Packet) string {
+	const most = 1 << 63 // a peer could use up the counters otherwise
+	h, q := s.hs, *p.Proof
+	if q.Ephemeral != h.ephemeral.Public || q.Token == h.challenge {
+		return reasonProofOld
+	}
+	if h.challenge != [ilnpwire.ProofTokenLen]byte{} && now.Sub(h.challenged) < proofFirst {
+		return "" // of an offer that left before the one which answers another challenge
+	}
+	h.challenge, h.challenged = q.Token, now
+	c.known[s.remoteNID].follows = true
+	if last := maskCounter(key, q); last < most {
+		c.prover.counter = max(c.prover.counter, last)
+	}
+	c.newOffer(now, s)
+	if _, destinations := c.ends(now, s); slices.Contains(destinations, by.Remote) {
+		h.last = now
+		c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
+		c.sendProof(now, s, by, p.Encapsulated, h.offers[len(h.offers)-1])
+	} else {
+		c.offer(now, s)
+	}
+	if s.state == Initiated { // the peer is there and has its key: another round trip is worth waiting for
+		c.arm(&s.schedule, timerSetup, now, s.patience())
+	}
+	return ""
+}
+
+// answeredOffer establishes a session whose peer has accepted our offer, if that has the root.
+func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire.Packet) string {
+	h, k := s.hs, c.known[s.remoteNID]
+	var offer *ilnpwire.Proof
+	for i := range h.offers {
+		if h.offers[i].Counter == p.Proof.Counter {
+			offer = &h.offers[i]
+		}
+	}
+	if offer == nil {
+		return reasonProofOld
+	}
+	root, err := h.answered(transcript{
+		initiator: s.localNID, responder: s.remoteNID, initiatorNonce: s.localNonce, responderNonce: p.Nonce,
+		offer: *offer, answer: p.Proof.Ephemeral,
+	}, c.ownKey, k.public, k.secret)
+	token := tokenOf(root, *p.Proof)
+	if err != nil || !hmac.Equal(token[:], p.Proof.Token[:]) {
+		return reasonProofForged
+	}
+	q := ilnpwire.Proof{
+		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
+	}
+	q.Token = tokenOf(root, q)
+	q = sealProof(k.proofKey(s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
+	s.agreed = &agreement{root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true}
+	if h.tries == 1 && len(h.offers) == 1 {
+		s.noteRTT(now.Sub(h.since), by.Local)
+	}
+	s.hs, s.crossed, k.follows, k.offered = nil, nil, true, 0
+	c.disarm(&s.schedule, timerProve)
+	c.sendProof(now, s, by, p.Encapsulated, q)
+	c.proved(now, s, by, p)
+	return ""
+}
+
+// proved is handleNonce for a peer that has proven itself.
+func (c handshakes) proved(now time.Time, s *session, by Path, p ilnpwire.Packet) {
+	if s.state == Established { // its peer has lost its half, and what that knew of ours
+		c.suspendUpdate(s)
+		s.update = exchange{}
+	}
+	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
+	s.confirmed, s.asks = true, true
+	if p.Encapsulated {
+		s.restoreEncap(now, []Path{by})
+	}
+	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
+	c.beginAt(now, s, by)
+	s.startKnowing(p.Dst.L64)
+	c.establish(now, s, p.Nonce, by.Remote)
+	c.heard(now, s)
+}
+
+// admitProven delivers what was held of a node that has proven that a nonce is its own.
+func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
+	for _, k := range ps.byNIDs[s.nids()] {
+		if k.key.Nonce == n {
+			sent := k.sent
+			k.sent = nil
+			ps.admit(now, k, s)
+			ps.probes.inherit(s, sent)
+			return
+		}
+	}
+}
+
+// handleConfirm handles the confirmation of an answer: its sender has what went there.
+func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
+	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
+	if s == nil || s.agreed == nil || s.agreed.initiator {
+		return reasonProofOld
+	}
+	a := s.agreed
+	token := tokenOf(a.root, *p.Proof)
+	if !isProof(key, *p.Proof, p.Nonce, s.localNonce) || !hmac.Equal(token[:], p.Proof.Token[:]) {
+		return reasonProofForged
+	}
+	if !a.confirmed {
+		a.confirmed, s.crossed, c.known[p.Src.NID].follows = true, nil, true
+		c.disarm(&s.schedule, timerProve)
+		c.validated(now, s, a.path.Remote)
+		if !s.owned {
+			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))
+		}
+	}
+	return ""
+}
+
+// proveTimeout repeats an offer, or an answer, or gives up.
+func (c handshakes) proveTimeout(now time.Time, s *session) {
+	switch a := s.agreed; {
+	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
+		s.hs = nil // what answered with another nonce was not the peer, or it is gone
+		c.upsert(now, s, s.entry.Paths)
+	case s.hs != nil:
+		c.offer(now, s)
+	case a == nil || a.confirmed:
+	case a.tries >= proofTries:
+		c.refuse(now, s.key, reasonProofOpen)
+		c.names.abandon(s)
+		c.endSession(now, s, reasonProofOpen)
+	default:
+		a.tries++
+		path := c.answerPath(now, s)
+		c.sendProof(now, s, path, a.encap || c.hasUDP(s) && s.encaps(path), a.last)
+		c.awaitConfirm(now, s)
+	}
+}
+
+// answerPath returns the path of the next repetition of an answer: that by which the offer came and all
+// others by turns, as the peer may not receive where it sends.
+func (c handshakes) answerPath(now time.Time, s *session) Path {
+	a := s.agreed
+	sources, destinations := c.ends(now, s)
+	sources = unique(append([]roam.LinkLocator{a.path.Local}, sources...))
+	if !slices.Contains(placesOf(c.host.usable(now)), a.path.Local) {
+		sources = sources[1:]
+	}
+	destinations = unique(append([]roam.L64{a.path.Remote}, destinations...))
+	path, ok := c.obstructed.nextEnds(s.remoteNID, a.tries, sources, destinations)
+	if !ok {
+		return a.path
+	}
+	return path
+}

@@ -1,0 +1,284 @@
+package acceptance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/testutil"
+	"roam/lab/linkem"
+	"roam/lab/node"
+	"roam/lab/site"
+	ilnpwire "roam/wire/ilnp"
+)
+
+// beforeKeys is the last commit that knows nothing of keys.
+const beforeKeys = "3cf507edb197ba9b30c47df21e7381e64327ea23"
+
+// pairsEnv asks for all pairs, not only for those that CI has the time for.
+const pairsEnv = "ROAM_ALL_PAIRS"
+
+// kind is what one end of a pair is.
+type kind string
+
+const (
+	keyed   kind = "keyed"   // this build, with a key that the other end gets
+	unkeyed kind = "unkeyed" // this build, with a line of version 1
+	before  kind = "before"  // the build before keys
+)
+
+// allPairs are the pairs of kinds; inCI and acrossInCI are those that CI runs directly and across a border.
+var (
+	allPairs = [][2]kind{
+		{keyed, keyed}, {keyed, unkeyed}, {unkeyed, keyed}, {keyed, before},
+		{before, keyed}, {unkeyed, before}, {before, unkeyed},
+	}
+	inCI       = [][2]kind{{keyed, unkeyed}, {before, keyed}}
+	acrossInCI = [][2]kind{{keyed, before}}
+)
+
+// beforeBuild builds the programs of before keys once, out of the history of this repository.
+var beforeBuild = sync.OnceValues(func() (bin node.Binaries, err error) {
+	if dir := os.Getenv(beforeEnv); dir != "" {
+		return node.In(dir), nil
+	}
+	dir, err := os.MkdirTemp("", "roam-before")
+	if err != nil {
+		return bin, err
+	}
+	// The working directory is that of the package, inside the repository.
+	c := exec.Command("bash", "-c", `set -eu -o pipefail
+top=$(git -c safe.directory='*' rev-parse --show-toplevel)
+mkdir "$2/src"
+git -c safe.directory='*' -C "$top" archive "$1" | tar -x -C "$2/src"
+cd "$2/src"
+CGO_ENABLED=0 "$top/build/with-go" go build -trimpath -buildvcs=false -o "$2/" ./cmd/roam ./cmd/roamd
+chmod 755 "$2"
+rm -r "$2/src"`, "before", beforeKeys, dir)
+	if out, err := c.CombinedOutput(); err != nil {
+		return bin, fmt.Errorf("build %.12s, the last commit without keys: %w: %s\n"+
+			"a clone without history lacks it: git fetch --unshallow, or name a directory with roam and roamd of it in %s",
+			beforeKeys, err, out, beforeEnv)
+	}
+	return node.In(dir), nil
+})
+
+// eachPair runs f as a subtest for some pairs, or for all where these are asked for.
+func eachPair(t *testing.T, some [][2]kind, f func(t *testing.T, pair [2]kind, builds [2]node.Binaries)) {
+	needs(t, "git", "ip")
+	for _, pair := range allPairs {
+		if !slices.Contains(some, pair) && os.Getenv(pairsEnv) == "" {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s and %s", pair[0], pair[1]), func(t *testing.T) {
+			builds := [2]node.Binaries{binaries, binaries}
+			for i, k := range pair {
+				if k == before {
+					var err error
+					if builds[i], err = beforeBuild(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			f(t, pair, builds)
+		})
+	}
+}
+
+// swapLines gives each of two nodes the other one's line, as far as it can read it.
+func swapLines(t *testing.T, pair [2]kind, nodes [2]*node.Node, names [2]string) {
+	t.Helper()
+	for i, n := range nodes {
+		if pair[i] == keyed {
+			roamOn(t, n, "key", "new")
+		}
+	}
+	for i, n := range nodes {
+		args := []string{"export"}
+		if pair[i] == keyed && pair[1-i] != keyed {
+			args = append(args, "--v1")
+		}
+		line := roamOn(t, n, args...)
+		want := map[bool]string{true: "roam2:", false: "roam1:"}[pair[i] == keyed && pair[1-i] == keyed]
+		if !strings.HasPrefix(line, want) {
+			t.Fatalf("%v prints %q, want %s", args, line, want)
+		}
+		roamOn(t, nodes[1-i], "add", line, "--as", names[i], "--replace")
+	}
+}
+
+// wantLevel wants both ends to show how they know each other, and a session of ILNP: this build
+// says keyed of a keyed pair and of no other one; the build before says nothing of that.
+func wantLevel(t *testing.T, pair [2]kind, nodes [2]*node.Node) {
+	t.Helper()
+	both := pair[0] == keyed && pair[1] == keyed
+	for i, n := range nodes {
+		var list []node.Session
+		testutil.Eventually(t, patience, func() bool {
+			var err error
+			list, err = n.Sessions(t.Context())
+			return err == nil && len(list) == 1 && list[0].State == "established"
+		}, fmt.Sprintf("%s has one session", pair[i]))
+		if got := list[0].Proof == "keyed"; got != both || list[0].Proved != both {
+			t.Errorf("%s shows %q, proved %t", pair[i], list[0].Proof, list[0].Proved)
+		}
+	}
+}
+
+// shows counts the packets between two nodes that have a proof or a MAC, and the Locator Updates.
+func shows(tap *wiretap, a, b roam.NID) (keyed, updates int) {
+	keyed = tap.count(func(p ilnpwire.Packet) bool {
+		return (p.Src.NID == a && p.Dst.NID == b || p.Src.NID == b && p.Dst.NID == a) && (p.Proof != nil || p.Seal != nil)
+	})
+	for _, from := range []roam.NID{a, b} {
+		updates += tap.count(updateFrom(from, ilnpwire.Advertisement))
+	}
+	return keyed, updates
+}
+
+// TestPairs has hosts of all kinds talk with each other: each can begin, connections and datagrams go on as one moves,
+// at the level that both ends have. A capture shows that nothing of keys goes to an end that has none.
+func TestPairs(t *testing.T) {
+	eachPair(t, inCI, func(t *testing.T, pair [2]kind, builds [2]node.Binaries) {
+		w := newWorld(t, "pairs", 2*time.Millisecond, place{"mn", 2, true}, place{"cn", 1, false})
+		w.cable("mn", "net2", false)
+		hosts := [2]*host{w.newHost("mn", settings{accept: "known"}), w.newHost("cn", settings{accept: "known"})}
+		var nodes [2]*node.Node
+		for i, h := range hosts {
+			h.Use(builds[i])
+			nodes[i] = h.start().Node
+		}
+		mn, cn := hosts[0], hosts[1]
+		swapLines(t, pair, nodes, [2]string{"mn", "cn"})
+		tap := w.tap(t, w.r1, "core")
+		w.echo(t, "cn", claimPort)
+		w.echo(t, "mn", claimPort)
+		began := time.Now()
+		u := w.udp(t, "mn", "cn", "cn", 7000, 200)
+		c := w.talk(t, "mn", "tcp6", "cn", claimPort)
+		c.echoed(t, "before the move")
+		wantLevel(t, pair, nodes)
+		w.cable("mn", "net2", true)
+		mn.becomes("net2")
+		mn.sendsFrom("cn", "net2")
+		w.cable("mn", "net1", false)
+		c.echoed(t, "after the move")
+		flows(t, u, 100)
+		w.talk(t, "cn", "tcp6", "mn", claimPort).echoed(t, "the other way")
+		wantLevel(t, pair, nodes)
+		w.lossless(t, u, began)
+		n, updates := shows(tap, w.nid("mn"), w.nid("cn"))
+		if both := pair[0] == keyed && pair[1] == keyed; n > 0 != both || updates == 0 {
+			t.Errorf("%d packets with a proof or a MAC, %d Locator Updates", n, updates)
+		}
+		noLeak(t, mn, cn)
+	})
+}
+
+// TestPairDowngraded: a peer whose key is known has gone back to the build before keys. Its name fails at once with
+// Unreachable, and doctor prints the line that allows plain IPv6; with key=optional it is reached by
+// ILNP without a key.
+func TestPairDowngraded(t *testing.T) {
+	needs(t, "git", "ip")
+	old, err := beforeBuild()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, "downgraded", 2*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
+	mn, cn := w.newHost("mn", settings{accept: "known"}).start(), w.newHost("cn", settings{accept: "known"}).start()
+	nodes := [2]*node.Node{mn.Node, cn.Node}
+	swapLines(t, [2]kind{keyed, keyed}, nodes, [2]string{"mn", "cn"})
+	w.echo(t, "cn", claimPort)
+	w.talk(t, "mn", "tcp6", "cn", claimPort).echoed(t, "by key")
+	mn.proved("cn")
+	for _, h := range []*host{mn, cn} {
+		h.down()
+		if err := h.Forget(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cn.Use(old)
+	cn.write(settings{accept: "known"})
+	cn.start()
+	mn.start()
+	if c := w.talk(t, "mn", "tcp6", "cn", claimPort); c.connected() || !strings.Contains(c.out.text(), "unreachable") &&
+		!strings.Contains(c.out.text(), "no route") {
+		t.Errorf("a guarded name without its key: %s", c.out.text())
+	}
+	out, _, _ := mn.command("doctor")
+	if !strings.Contains(out, "plain=yes") {
+		t.Errorf("doctor does not print the line that allows it:\n%s", out)
+	}
+	peers := filepath.Join(mn.Host.Dir(), "state", "peers")
+	text, err := os.ReadFile(peers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mn.down()
+	changed := strings.Replace(string(text), " key=", " key=optional key=", 1)
+	if err := errors.Join(mn.Forget(), os.WriteFile(peers, []byte(changed), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	mn.start()
+	var c *client
+	testutil.Eventually(t, patience, func() bool { // its peer still has the session of before
+		c = w.talk(t, "mn", "tcp6", "cn", claimPort)
+		return c.connected()
+	}, "a connection without a key")
+	c.echoed(t, "allowed")
+	if s := mn.with("cn"); s.State != "established" || s.Proved {
+		t.Errorf("with key=optional the session is %s, %s, proved %t", s.State, s.Proof, s.Proved)
+	}
+}
+
+// TestPairsAcrossBorder has the same pairs talk across a border that rewrites addresses, over two providers: each pair
+// works at its level, and no internal locator leaves the site.
+func TestPairsAcrossBorder(t *testing.T) {
+	eachPair(t, acrossInCI, func(t *testing.T, pair [2]kind, builds [2]node.Binaries) {
+		ctx, stop := context.WithCancel(context.Background())
+		s, err := site.NewOver("pairsite", false, [2]linkem.Params{})
+		t.Cleanup(func() {
+			defer stop()
+			if t.Failed() {
+				explain(t, s)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		more, both := "", pair[0] == keyed && pair[1] == keyed
+		if both { // who has a key says where he is himself: the border's address is in no proof
+			more = "[uplinks]\noutside = { \"fd00:0:1::\" = [\"2001:db8:a::\", \"2001:db8:b::\"] }\n"
+		}
+		if err == nil {
+			err = s.Roam(binaries, more, site.Section(0, site.Policy(0, "vlb", 50, 50), ""))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Inside.Use(builds[0])
+		s.Outside.Use(builds[1])
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		nodes := [2]*node.Node{s.Inside, s.Outside}
+		if both { // else the hosts file says all that there is to know
+			swapLines(t, pair, nodes, [2]string{"inside", "outside"})
+		}
+		ping(t, s, "-c", "5", "-i", "0.2", "-W", "5")
+		sent, lost := between(t, s, 200, 2*time.Second, func() {})
+		if lost > 0 || sent == 0 {
+			t.Errorf("%d of %d datagrams lost", lost, sent)
+		}
+		wantLevel(t, pair, nodes)
+	})
+}
