@@ -403,6 +403,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.entry.State, s.entry.Long = v.State, v.Long
 	c.preinstalled.giveWay(s.key)
 	c.index(s)
+	c.attend(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)
 }
