@@ -12,7 +12,7 @@ import (
 // Who reads all correspondents holds up the engine for walkFor at a time, in which it looks at
 // walkStep of them at least.
 const (
-	walkFor  = 2 * time.Millisecond
+	walkFor  = 5 * time.Millisecond
 	walkStep = 16
 )
 
