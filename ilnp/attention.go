@@ -23,7 +23,7 @@ func (c *node) Watched() []SessionKey {
 
 // goesOn reports whether a reading may have something to do for a session even if its counts have
 // not changed.
-func (c *Core) goesOn(now time.Time, s *session) bool {
+func goesOn(c *Core, now time.Time, s *session) bool {
 	switch {
 	case s.expiring, s.astray != 0, s.isSought():
 		return true
@@ -34,15 +34,15 @@ func (c *Core) goesOn(now time.Time, s *session) bool {
 			s.fallback == withoutILNP && !s.refused && now.Sub(s.used) < plainAgain
 	case s.state != Established, !s.late && !s.nonceFixed && !s.nonceSure:
 		return true
-	case c.needsLength(s):
+	case s.needsLength():
 		return true
 	}
 	idle := now.Sub(s.lastTx)
-	return min(idle, now.Sub(s.started), now.Sub(s.update.first)) <= monitorEvery || idle <= c.formsTried(s)
+	return min(idle, now.Sub(s.started), now.Sub(s.update.first)) <= monitorEvery || idle <= formsTried(&c.sender, s)
 }
 
 // needsLength reports whether measure has something to do.
-func (c *liveness) needsLength(s *session) bool {
+func (s *session) needsLength() bool {
 	if len(s.entry.Paths) < 2 {
 		return false
 	}
@@ -52,7 +52,7 @@ func (c *liveness) needsLength(s *session) bool {
 
 // formsTried returns for how long after the last packet the form of control messages is tried
 // again (tryOption, openFirewall).
-func (c *sender) formsTried(s *session) (longest time.Duration) {
+func formsTried(c *sender, s *session) (longest time.Duration) {
 	for _, p := range s.entry.Paths {
 		if v := s.passages[p]; v.encap {
 			longest = max(longest, v.every)

@@ -78,10 +78,10 @@ func TestWatchedUntilSettled(t *testing.T) {
 			b.open(netP)
 			b.read(2 * time.Minute)
 			s := b.sessions[theKey]
-			if b.goesOn(b.now, s) {
+			if goesOn(b.Core, b.now, s) {
 				t.Fatal("watched before")
 			}
-			if change(b, s); !b.goesOn(b.now, s) {
+			if change(b, s); !goesOn(b.Core, b.now, s) {
 				t.Error("not watched")
 			}
 		})

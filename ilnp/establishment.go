@@ -403,7 +403,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		}
 		delete(c.attention, s)
 		asking += c.read(now, s, a, asking < sizeAtOnce)
-		if c.sessions[a.Key] == s && c.goesOn(now, s) {
+		if c.sessions[a.Key] == s && goesOn(c, now, s) {
 			c.attend(s)
 		}
 	}

@@ -21,7 +21,8 @@ func (cfg *Config) isFormer(nid roam.NID) bool { return cfg.Former != 0 && nid =
 // of it that live; vouches, as its old key may vouch for the present one.
 func (c *Core) FormerInUse(now time.Time) (sessions, vouches bool) {
 	old := c.inheritance.old
-	return c.cfg.Former != 0 && c.ofLocal[c.cfg.Former] > 0, old != nil && old.NID == c.cfg.Former && now.Before(old.Until)
+	sessions = c.cfg.Former != 0 && c.ofLocal[c.cfg.Former] > 0
+	return sessions, old != nil && old.NID == c.cfg.Former && now.Before(old.Until)
 }
 
 // ForgetFormer gives the former Node Identifier up. Its sessions end.

@@ -16,7 +16,7 @@ func (c *node) Correspondents() []SessionKey {
 		keys = append(keys, k)
 	}
 	for _, k := range c.known {
-		if key := c.silentKey(k); c.isWithoutSession(k) && c.sessions[key] == nil {
+		if key := silentKey(c, k); isWithoutSession(c, k) && c.sessions[key] == nil {
 			keys = append(keys, key)
 		}
 	}
@@ -24,10 +24,10 @@ func (c *node) Correspondents() []SessionKey {
 }
 
 // silentKey is the key by which a known correspondent without a session is shown.
-func (c *node) silentKey(k *correspondent) SessionKey { return SessionKey{c.cfg.NIDs[0], k.nid} }
+func silentKey(c *node, k *correspondent) SessionKey { return SessionKey{c.cfg.NIDs[0], k.nid} }
 
 // isWithoutSession reports whether a known correspondent is to be shown as such.
-func (c *node) isWithoutSession(k *correspondent) bool {
+func isWithoutSession(c *node, k *correspondent) bool {
 	return !k.retired && !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool {
 		s := c.holder(local, k.nid)
 		return s != nil && s.owned
@@ -35,8 +35,8 @@ func (c *node) isWithoutSession(k *correspondent) bool {
 }
 
 // silentAt returns the known correspondent without a session of a key; nil: there is none.
-func (c *node) silentAt(key SessionKey) *correspondent {
-	if k := c.known[key.Remote]; k != nil && key == c.silentKey(k) && c.isWithoutSession(k) {
+func silentAt(c *node, key SessionKey) *correspondent {
+	if k := c.known[key.Remote]; k != nil && key == silentKey(c, k) && isWithoutSession(c, k) {
 		return k
 	}
 	return nil
@@ -45,7 +45,7 @@ func (c *node) silentAt(key SessionKey) *correspondent {
 // Show returns the correspondents of a key: none if it has gone, and two if another node claims the
 // identifier of a known one. One without a session has the state Initiated and no Since.
 func (c *node) Show(now time.Time, key SessionKey) (list []PeerState) {
-	if k := c.silentAt(key); k != nil {
+	if k := silentAt(c, key); k != nil {
 		list = append(list, c.showKnown(now, k))
 	}
 	if s := c.sessions[key]; s != nil {
@@ -66,7 +66,7 @@ func (c *node) Peers(now time.Time) (states []PeerState) {
 
 // PeersWith returns those with an identifier, in the order of their keys.
 func (c *node) PeersWith(now time.Time, nid roam.NID) (states []PeerState) {
-	if k := c.known[nid]; k != nil && c.isWithoutSession(k) {
+	if k := c.known[nid]; k != nil && isWithoutSession(c, k) {
 		states = append(states, c.showKnown(now, k))
 	}
 	for _, s := range c.of(nid) {
@@ -89,7 +89,7 @@ func (c *node) PeersNamed(now time.Time, alias roam.NID) (states []PeerState) {
 func (c *node) KnownPeers(now time.Time) []PeerState {
 	var states []PeerState
 	for _, k := range c.known {
-		if c.isWithoutSession(k) {
+		if isWithoutSession(c, k) {
 			states = append(states, c.showKnown(now, k))
 			continue
 		}
@@ -123,17 +123,17 @@ func (c *node) Overview(now time.Time) (o Overview) {
 // Count adds correspondents to an overview. One that has gone is left out.
 func (c *node) Count(now time.Time, o *Overview, keys []SessionKey) {
 	for _, key := range keys {
-		if c.silentAt(key) != nil {
+		if silentAt(c, key) != nil {
 			o.Silent++
 		}
 		if s := c.sessions[key]; s != nil {
-			c.tally(&o.Tally, s)
-			c.addPaths(now, o, s)
+			o.Tally.add(c, s)
+			o.addPaths(c, now, s)
 		}
 	}
 }
 
-func (c *node) tally(t *Tally, s *session) {
+func (t *Tally) add(c *node, s *session) {
 	t.Sessions[s.state]++
 	if s.dead {
 		t.Dead++
@@ -154,7 +154,7 @@ type LinkPaths struct {
 	OutLost, InLost      float64       // and that do not
 }
 
-func (c *node) addPaths(now time.Time, o *Overview, s *session) {
+func (o *Overview) addPaths(c *node, now time.Time, s *session) {
 	for _, v := range s.views(now, nil) {
 		name := c.host.names[v.Local.Link]
 		t := o.links[name]

@@ -61,7 +61,8 @@ type Copying struct {
 // CopyState begins to copy what a successor needs.
 func (c *Core) CopyState() *Copying {
 	return &Copying{
-		core: c, left: slices.Collect(maps.Keys(c.sessions)), done: make([]savedSession, 0, len(c.sessions)+c.cfg.Preinstall),
+		core: c, left: slices.Collect(maps.Keys(c.sessions)),
+		done:  make([]savedSession, 0, len(c.sessions)+c.cfg.Preinstall),
 		again: make(map[SessionKey]bool),
 	}
 }

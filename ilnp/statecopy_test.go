@@ -21,7 +21,8 @@ func TestCopyWhileSessionsChange(t *testing.T) {
 			b.RemovePeer(b.now, k.Remote)
 			c.Changed(k)
 		}
-		b.AddPeer(b.now, Peer{NID: keys[2].Remote, Locators: []RemoteLocator{{L64: netQ, Preference: 10, Lifetime: roam.Infinite}}})
+		elsewhere := []RemoteLocator{{L64: netQ, Preference: 10, Lifetime: roam.Infinite}}
+		b.AddPeer(b.now, Peer{NID: keys[2].Remote, Locators: elsewhere})
 		c.Changed(keys[2])
 		begun := b.many(2, 0) // the two of before, with other nonces
 		for _, k := range begun {

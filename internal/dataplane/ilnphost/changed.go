@@ -22,7 +22,8 @@ type changedSlots struct {
 // set notes whose slot it is.
 func (c *changedSlots) set(slot uint32, k ilnp.SessionKey) {
 	if more := int(slot) + 1 - len(c.keys); more > 0 {
-		c.keys, c.seen = append(c.keys, make([]ilnp.SessionKey, more)...), append(c.seen, make([]uint64, more)...)
+		c.keys = append(c.keys, make([]ilnp.SessionKey, more)...)
+		c.seen = append(c.seen, make([]uint64, more)...)
 	}
 	c.keys[slot] = k
 }
@@ -43,7 +44,9 @@ func (c *changedSlots) take(t *lineTable) []uint32 {
 	due := slices.Concat(changed, c.again)
 	c.again = changed
 	slices.Sort(due)
-	return slices.DeleteFunc(slices.Compact(due), func(slot uint32) bool { return c.keys[slot] == ilnp.SessionKey{} })
+	return slices.DeleteFunc(slices.Compact(due), func(slot uint32) bool {
+		return c.keys[slot] == ilnp.SessionKey{}
+	})
 }
 
 // putBack has slots read again that could not be.

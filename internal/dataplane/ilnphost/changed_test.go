@@ -27,7 +27,10 @@ func TestChangedSlots(t *testing.T) {
 		{"one was late", func() {}, []uint32{7}},
 		{"nothing again", func() {}, nil},
 		{"one that has ended", func() { lines.lines[3].LastTx = 9; c.free(3) }, nil},
-		{"its slot has another", func() { c.set(3, ilnp.SessionKey{Local: 1, Remote: 4}); lines.lines[3].LastTx = 10 }, []uint32{3}},
+		{"its slot has another", func() {
+			c.set(3, ilnp.SessionKey{Local: 1, Remote: 4})
+			lines.lines[3].LastTx = 10
+		}, []uint32{3}},
 		{"could not be read", func() { c.putBack([]uint32{8}) }, []uint32{3, 8}},
 		{"and that", func() {}, nil},
 	} {

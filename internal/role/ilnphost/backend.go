@@ -86,19 +86,19 @@ func (h *Host) Locators(ctx context.Context) ([]control.Locator, error) {
 // Sessions lists the correspondents that have state.
 func (h *Host) Sessions(ctx context.Context) (out []control.Session, err error) {
 	var failure error
-	err = h.walk(ctx, func(now time.Time, keys []ilnp.SessionKey) {
+	err = walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) {
 		for _, k := range keys {
 			t, err := h.plane.Traffic(k)
 			failure = cmp.Or(failure, err)
 			for _, p := range h.engine.Core().Show(now, k) {
-				out = append(out, h.shownSession(p, t))
+				out = append(out, shownSession(h, p, t))
 			}
 		}
 	})
 	return out, errors.Join(err, failure)
 }
 
-func (h *Host) shownSession(p ilnp.PeerState, t dataplane.Traffic) control.Session {
+func shownSession(h *Host, p ilnp.PeerState, t dataplane.Traffic) control.Session {
 	s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
 	s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
 	if t.Path != (ilnp.Path{}) {

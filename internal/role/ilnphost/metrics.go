@@ -66,7 +66,7 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		HandoffTime: &metrics.Histogram{}, UpdateRTT: &metrics.Histogram{},
 	}
 	var overview ilnp.Overview
-	err := h.walk(ctx, func(now time.Time, keys []ilnp.SessionKey) { h.engine.Core().Count(now, &overview, keys) })
+	err := walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) { h.engine.Core().Count(now, &overview, keys) })
 	if err != nil {
 		return s, err
 	}

@@ -18,22 +18,22 @@ import (
 func (h *Host) Peers(ctx context.Context) ([]control.KnownPeer, error) {
 	var out []control.KnownPeer
 	var written map[roam.NID][]control.Place
-	err := h.do(ctx, func(time.Time) { written = h.places() })
+	err := h.do(ctx, func(time.Time) { written = writtenPlaces(h) })
 	if err != nil {
 		return nil, err
 	}
-	err = h.walk(ctx, func(now time.Time, keys []ilnp.SessionKey) {
+	err = walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) {
 		for _, key := range keys {
 			for _, p := range h.engine.Core().Show(now, key) {
-				out = append(out, h.knownPeer(p, written[p.NID]))
+				out = append(out, knownPeer(h, p, written[p.NID]))
 			}
 		}
 	})
 	return out, err
 }
 
-// places returns where each correspondent is written down.
-func (h *Host) places() map[roam.NID][]control.Place {
+// writtenPlaces returns where each correspondent is written down.
+func writtenPlaces(h *Host) map[roam.NID][]control.Place {
 	written := make(map[roam.NID][]control.Place)
 	for _, l := range h.hosts.Lines {
 		if l.Fault == nil {
@@ -43,7 +43,7 @@ func (h *Host) places() map[roam.NID][]control.Place {
 	return written
 }
 
-func (h *Host) knownPeer(p ilnp.PeerState, written []control.Place) control.KnownPeer {
+func knownPeer(h *Host, p ilnp.PeerState, written []control.Place) control.KnownPeer {
 	s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
 	k := control.KnownPeer{NID: s.NID, Address: s.Address, State: s.State, Dead: s.Dead, WhyPlain: s.WhyPlain}
 	// Another node with the identifier of one that is written down is not that one.

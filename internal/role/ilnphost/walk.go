@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam/ilnp"
+	"roam/internal/loop"
 )
 
 // Who reads all correspondents holds up the engine for walkFor at a time, in which it looks at
@@ -19,7 +20,7 @@ const (
 // walk calls f for the keys of all correspondents, in their order, a few at a time in the
 // engine's goroutine. Between these the engine goes on, so a correspondent may have gone when its key
 // comes, and one that comes meanwhile is left out.
-func (h *Host) walk(ctx context.Context, f func(now time.Time, keys []ilnp.SessionKey)) error {
+func walk(ctx context.Context, h *Host, f func(now time.Time, keys []ilnp.SessionKey)) error {
 	var keys []ilnp.SessionKey
 	if err := h.do(ctx, func(time.Time) { keys = h.engine.Core().Correspondents() }); err != nil {
 		return err
@@ -31,7 +32,9 @@ func (h *Host) walk(ctx context.Context, f func(now time.Time, keys []ilnp.Sessi
 }
 
 // inSteps gives f all keys by as many calls of do as they take.
-func inSteps(keys []ilnp.SessionKey, clock func() time.Time, f func(time.Time, []ilnp.SessionKey), do func(func(time.Time)) error) error {
+func inSteps(keys []ilnp.SessionKey, clock loop.Clock, f func(time.Time, []ilnp.SessionKey),
+	do func(func(time.Time)) error,
+) error {
 	for len(keys) > 0 {
 		err := do(func(now time.Time) {
 			for began := clock(); len(keys) > 0 && clock().Sub(began) < walkFor; {

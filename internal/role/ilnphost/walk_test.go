@@ -38,7 +38,8 @@ func TestWalkLetsTheEngineGoOn(t *testing.T) {
 		t.Errorf("the engine stands still for %v, want %v at most", worst, limit)
 	}
 	failure := errors.New("the engine has stopped")
-	if err := inSteps(keys, time.Now, look, func(func(time.Time)) error { return failure }); !errors.Is(err, failure) {
+	err = inSteps(keys, time.Now, look, func(func(time.Time)) error { return failure })
+	if !errors.Is(err, failure) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -162,12 +162,17 @@ func TestCopyTakesTurns(t *testing.T) {
 	e := established(t)
 	for i := range roam.NID(10 * copyStep) {
 		key := ilnp.SessionKey{Local: ourNID, Remote: 1000 + i}
-		e.core.AddPeer(time.Now(), ilnp.Peer{NID: key.Remote, Locators: []ilnp.RemoteLocator{{L64: there, Preference: 1, Lifetime: roam.Infinite}}})
+		at := []ilnp.RemoteLocator{{L64: there, Preference: 1, Lifetime: roam.Infinite}}
+		e.core.AddPeer(time.Now(), ilnp.Peer{NID: key.Remote, Locators: at})
 		e.core.HandleObservation(time.Now(), ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: ourNID})
 	}
 	e.drainInto(func(ilnp.Output) {})
 	files := make(chan []byte, 1)
-	e.saver = saver{file: "state", after: saveAfter, write: func(_ string, b []byte) error { files <- b; return nil }, done: make(chan written, 1)}
+	write := func(_ string, b []byte) error {
+		files <- b
+		return nil
+	}
+	e.saver = saver{file: "state", after: saveAfter, write: write, done: make(chan written, 1)}
 	now := time.Now()
 	e.savers.clock = func() time.Time { now = now.Add(copyFor); return now } // any look at the clock takes that long
 	e.sessionsChanged(now)
