@@ -76,14 +76,6 @@ func (c *node) PeersWith(now time.Time, nid roam.NID) (states []PeerState) {
 	return states
 }
 
-// PeersNamed returns those with an alias.
-func (c *node) PeersNamed(now time.Time, alias roam.NID) (states []PeerState) {
-	for _, local := range c.cfg.NIDs {
-		states = append(states, c.Show(now, SessionKey{local, alias})...)
-	}
-	return states
-}
-
 // KnownPeers returns those of Peers of which somebody told, in the order of
 // their keys: however many pending peers there are, few.
 func (c *node) KnownPeers(now time.Time) []PeerState {
