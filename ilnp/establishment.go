@@ -402,7 +402,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 			continue
 		}
 		delete(c.attention, s)
-		asking += c.read(now, s, a, asking < sizeAtOnce)
+		asking += read(c, now, s, a, asking < sizeAtOnce)
 		if c.sessions[a.Key] == s && goesOn(c, now, s) {
 			c.attend(s)
 		}
@@ -412,7 +412,7 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 
 // read takes what was counted for one session. It returns how many sizes of paths it asked for,
 // which it does only if it may.
-func (c *Core) read(now time.Time, s *session, a Activity, mayAsk bool) (asked int) {
+func read(c *Core, now time.Time, s *session, a Activity, mayAsk bool) (asked int) {
 	alive := a.LastRx.After(s.lastRx) && s.dead
 	s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
 	s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
