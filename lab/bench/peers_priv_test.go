@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -195,8 +196,14 @@ func (w *world) mapBytes(b *testing.B) map[string]int {
 // daemonCPU is the processor time that the daemon on MN has had.
 func (w *world) daemonCPU(b *testing.B) time.Duration {
 	b.Helper()
-	status, err := w.mnNode.Status(b.Context())
+	// `roam status` would list all sessions as well.
+	out, err := w.mn.Command(b.Context(), "curl", "-s", "--unix-socket", w.mnNode.RunDir()+"/control.sock",
+		"http://roamd/v1/status").Output()
 	must(b, err)
+	var status struct {
+		PID int `json:"pid"`
+	}
+	must(b, json.Unmarshal(out, &status))
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", status.PID))
 	must(b, err)
 	// utime and stime, the 14th and 15th field; the name has no blank.
