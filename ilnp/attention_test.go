@@ -90,7 +90,7 @@ func TestWatchedUntilSettled(t *testing.T) {
 
 // TestPeersAreAddedWithoutAWalk: what is allocated to add a peer does not grow with the sessions.
 func TestPeersAreAddedWithoutAWalk(t *testing.T) {
-	const all, most = 4000, 16 << 10
+	const all, most = 2000, 16 << 10
 	b := newBench(t)
 	b.prefix(1, netA, roam.Infinite)
 	keys := b.many(all, 0)
