@@ -14,17 +14,19 @@ import (
 // effects.
 type cache struct {
 	known    map[roam.NID]*correspondent
-	sessions map[SessionKey]*session   // by alias
-	byNIDs   map[SessionKey][]*session // by the NIDs on the wire, in the order of keys
-	second   map[SessionKey]*session   // sessions that have the peer's NID as an alias besides that of their key
-	proving  bool                      // this host has a key
+	sessions map[SessionKey]*session // by alias
+	byRemote map[roam.NID][]*session // by the correspondent's NID, in the order of keys
+	ofLocal  map[roam.NID]int        // how many there are, by this host's NID
+	second   map[SessionKey]*session // sessions that have the peer's NID as an alias besides that of their key
+	proving  bool                    // this host has a key
 }
 
 func newCache() cache {
 	return cache{
 		known:    make(map[roam.NID]*correspondent),
 		sessions: make(map[SessionKey]*session),
-		byNIDs:   make(map[SessionKey][]*session),
+		byRemote: make(map[roam.NID][]*session),
+		ofLocal:  make(map[roam.NID]int),
 		second:   make(map[SessionKey]*session),
 	}
 }
@@ -32,12 +34,13 @@ func newCache() cache {
 // index adds a session under its key and its NIDs.
 func (ca *cache) index(s *session) {
 	ca.sessions[s.key] = s
-	ca.byNIDs[s.nids()] = append(ca.byNIDs[s.nids()], s)
-	ca.sort(s.nids())
+	ca.byRemote[s.remoteNID] = append(ca.byRemote[s.remoteNID], s)
+	ca.sort(s.remoteNID)
+	ca.ofLocal[s.localNID]++
 }
 
-func (ca *cache) sort(nids SessionKey) {
-	slices.SortFunc(ca.byNIDs[nids], func(a, b *session) int { return compareKey(a.key, b.key) })
+func (ca *cache) sort(remote roam.NID) {
+	slices.SortFunc(ca.byRemote[remote], func(a, b *session) int { return compareKey(a.key, b.key) })
 }
 
 // remove removes a session, its aliases included.
@@ -47,9 +50,12 @@ func (ca *cache) remove(s *session) {
 	if ca.second[nids] == s {
 		delete(ca.second, nids)
 	}
-	ca.byNIDs[nids] = slices.DeleteFunc(ca.byNIDs[nids], func(o *session) bool { return o == s })
-	if len(ca.byNIDs[nids]) == 0 {
-		delete(ca.byNIDs, nids)
+	ca.byRemote[s.remoteNID] = slices.DeleteFunc(ca.byRemote[s.remoteNID], func(o *session) bool { return o == s })
+	if len(ca.byRemote[s.remoteNID]) == 0 {
+		delete(ca.byRemote, s.remoteNID)
+	}
+	if ca.ofLocal[s.localNID]--; ca.ofLocal[s.localNID] == 0 {
+		delete(ca.ofLocal, s.localNID)
 	}
 }
 
@@ -69,7 +75,7 @@ func (ca *cache) rekey(s *session, key SessionKey) {
 	delete(ca.second, s.nids())
 	s.key, s.alsoNamed = key, false
 	ca.sessions[key] = s
-	ca.sort(s.nids())
+	ca.sort(s.remoteNID)
 }
 
 // sorted returns the sessions in the order of their keys: the same input gives
@@ -83,8 +89,17 @@ func (ca *cache) sorted() []*session {
 // between returns the sessions between two nodes, in the order of keys. There
 // are several when correspondents claim one NID (RFC 6741 §5.4).
 func (ca *cache) between(localNID, remoteNID roam.NID) []*session {
-	return ca.byNIDs[SessionKey{localNID, remoteNID}]
+	all := ca.byRemote[remoteNID]
+	other := func(s *session) bool { return s.localNID != localNID }
+	if !slices.ContainsFunc(all, other) { // this host rarely has two
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), other)
 }
+
+// of returns the sessions with a correspondent, in the order of keys. They are a copy, as what is
+// done with one may end it.
+func (ca *cache) of(remote roam.NID) []*session { return slices.Clone(ca.byRemote[remote]) }
 
 // byNonce finds the session that a packet with a nonce belongs to: the key is
 // the remote identifier with the nonce (RFC 6741 §5.4).

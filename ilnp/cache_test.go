@@ -83,7 +83,7 @@ func TestCacheAliases(t *testing.T) {
 		t.Error("a session keeps an alias that it had before")
 	}
 	ca.remove(second)
-	if len(ca.sessions)+len(ca.second)+len(ca.byNIDs) != 0 {
-		t.Errorf("left behind: %d, %d, %d", len(ca.sessions), len(ca.second), len(ca.byNIDs))
+	if len(ca.sessions)+len(ca.second)+len(ca.byRemote) != 0 {
+		t.Errorf("left behind: %d, %d, %d", len(ca.sessions), len(ca.second), len(ca.byRemote))
 	}
 }

@@ -10,7 +10,7 @@
 //	HandleLocator(now, LocatorEvent)     a prefix came, was refreshed, or went
 //	HandlePacket(now, link, packet)      a control packet that the data plane admitted, whole
 //	HandleObservation(now, Observation)  what the data plane saw
-//	HandleActivity(now, []Activity)      what the data plane counted
+//	HandleActivity(now, []Activity)      what the data plane counted: changes, and what is Watched
 //	HandleTimeout(now)                   only once now >= PollTimeout()
 //	Poll() (Output, bool)                drain before the next Handle
 //	PollTimeout() (time.Time, bool)

@@ -34,6 +34,9 @@ const (
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
 	s := c.sessionOf(o.Key)
+	if s != nil {
+		c.attend(s)
+	}
 	if s == nil && (o.Trigger == SeenFirst || o.Trigger == SeenNonce || o.Trigger == SeenRefusal) {
 		s = c.begin(now, o.Key) // the answer may be told before what was answered
 	}
@@ -388,8 +391,8 @@ func (s *session) noteUse(a Activity) {
 	}
 }
 
-// HandleActivity takes what the data plane counted for entries; once a second is
-// often enough.
+// HandleActivity takes what the data plane counted for entries that have had packets since the
+// last call, and for those that were Watched; more do no harm. Once a second is often enough.
 func (c *Core) HandleActivity(now time.Time, as []Activity) {
 	asking := 0
 	for _, a := range as {
@@ -400,34 +403,45 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 		if s == nil {
 			continue
 		}
-		alive := a.LastRx.After(s.lastRx) && s.dead
-		s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
-		s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
-		c.knowsLocator(now, s, a.NonceAt)
-		s.noteUse(a)
-		if !c.judgeIdle(now, s) {
-			continue
-		}
-		if alive {
-			c.heard(now, s)
-		}
-		c.endStray(now, s)
-		c.doubtPlain(now, s)
-		c.judgeOption(now, s, a)
-		c.askedSpread(now, s, a.AsksPerFlow)
-		c.wishCounts(now, s, a.AsksCounts)
-		c.wishAnswers(now, s, a.AsksAnswers)
-		c.spreadAgain(now, s)
-		c.forgetQueues(now, s)
-		c.placeFlows(now, s, a.Flows)
-		c.measure(now, s)
-		c.monitor(now, s, false)
-		c.watchPaths(now, s)
-		c.tryOption(now, s)
-		c.openFirewall(now, s)
-		if c.checkSize(now, s, asking < sizeAtOnce) {
-			asking++
+		delete(c.attention, s)
+		asking += read(c, now, s, a, asking < sizeAtOnce)
+		if c.sessions[a.Key] == s && goesOn(c, now, s) {
+			c.attend(s)
 		}
 	}
 	c.preinstalled.updateAged(now)
+}
+
+// read takes what was counted for one session. It returns how many sizes of paths it asked for,
+// which it does only if it may.
+func read(c *Core, now time.Time, s *session, a Activity, mayAsk bool) (asked int) {
+	alive := a.LastRx.After(s.lastRx) && s.dead
+	s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
+	s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
+	c.knowsLocator(now, s, a.NonceAt)
+	s.noteUse(a)
+	if !c.judgeIdle(now, s) {
+		return 0
+	}
+	if alive {
+		c.heard(now, s)
+	}
+	c.endStray(now, s)
+	c.doubtPlain(now, s)
+	c.judgeOption(now, s, a)
+	c.askedSpread(now, s, a.AsksPerFlow)
+	c.wishCounts(now, s, a.AsksCounts)
+	c.wishAnswers(now, s, a.AsksAnswers)
+	c.spreadAgain(now, s)
+	c.forgetQueues(now, s)
+	c.placeFlows(now, s, a.Flows)
+	c.measure(now, s)
+	c.monitor(now, s, false)
+	c.watchPaths(now, s)
+	c.tryOption(now, s)
+	c.openFirewall(now, s)
+	if c.checkSize(now, s, mayAsk) {
+		return 1
+	}
+	return 0
 }

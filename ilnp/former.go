@@ -20,10 +20,8 @@ func (cfg *Config) isFormer(nid roam.NID) bool { return cfg.Former != 0 && nid =
 // FormerInUse reports whether this host still needs its former Node Identifier: sessions, for those
 // of it that live; vouches, as its old key may vouch for the present one.
 func (c *Core) FormerInUse(now time.Time) (sessions, vouches bool) {
-	for _, s := range c.sessions {
-		sessions = sessions || c.cfg.isFormer(s.localNID)
-	}
 	old := c.inheritance.old
+	sessions = c.cfg.Former != 0 && c.ofLocal[c.cfg.Former] > 0
 	return sessions, old != nil && old.NID == c.cfg.Former && now.Before(old.Until)
 }
 
@@ -51,9 +49,8 @@ func (c *Core) RetirePeer(now time.Time, nid roam.NID) {
 	}
 	k.retired, k.names = true, nil
 	c.preinstalled.remove(SessionKey{c.cfg.NIDs[0], nid})
-	for _, s := range c.sorted() {
+	for _, s := range c.of(nid) {
 		switch {
-		case s.remoteNID != nid:
 		case s.state != Established || s.keys == nil || s.keys.in == nil || s.agreed != nil && !s.agreed.confirmed:
 			c.endSession(now, s, "removed")
 		case s.hs != nil: // it will not be answered
@@ -69,15 +66,9 @@ func (c *Core) RetirePeer(now time.Time, nid roam.NID) {
 
 // forgetRetired forgets a retired correspondent with its last session.
 func (ca *cache) forgetRetired(nid roam.NID) {
-	if k := ca.known[nid]; k == nil || !k.retired {
-		return
+	if k := ca.known[nid]; k != nil && k.retired && len(ca.byRemote[nid]) == 0 {
+		delete(ca.known, nid)
 	}
-	for _, s := range ca.sessions {
-		if s.remoteNID == nid {
-			return
-		}
-	}
-	delete(ca.known, nid)
 }
 
 // forgetUnused forgets the retired correspondents that have no session.

@@ -25,8 +25,8 @@ func (c *Core) setGuard(now time.Time, k *correspondent, p Peer) {
 		return
 	}
 	k.guard = guard{on: p.Guarded, optional: p.Optional}
-	for _, s := range c.sorted() {
-		if s.remoteNID == k.nid && s.state == Plain {
+	for _, s := range c.of(k.nid) {
+		if s.state == Plain {
 			c.refusesPlain(now, s)
 		}
 	}

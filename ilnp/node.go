@@ -16,6 +16,7 @@ type node struct {
 	outbox
 	host host
 	cache
+	attention
 	accounts     accounts
 	preinstalled preinstalled
 	obstructed   obstructions
@@ -27,7 +28,7 @@ type node struct {
 
 func (c *node) init(cfg Config) {
 	c.cfg = cfg
-	c.cache, c.obstructed = newCache(), make(obstructions)
+	c.cache, c.attention, c.obstructed = newCache(), make(attention), make(obstructions)
 	c.SetKey(cfg.Key)
 	c.rates = make(rates)
 	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)

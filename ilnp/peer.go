@@ -67,17 +67,15 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		k.offers, k.copy = freshness{}, keyCopy{}
 	}
 	c.setGuard(now, k, p)
-	for _, s := range c.sorted() {
-		if s.remoteNID == p.NID {
-			if replaced {
-				s.agreed, s.hs, s.crossed = nil, nil, nil
-			}
-			if _, known := c.secretOf(s); replaced && !known { // its keys are of what was proven
-				c.endSession(now, s, "removed")
-				continue
-			}
-			c.rekeySession(now, s)
+	for _, s := range c.of(p.NID) {
+		if replaced {
+			s.agreed, s.hs, s.crossed = nil, nil, nil
 		}
+		if _, known := c.secretOf(s); replaced && !known { // its keys are of what was proven
+			c.endSession(now, s, "removed")
+			continue
+		}
+		c.rekeySession(now, s)
 	}
 	k.names = slices.Clone(p.Names)
 	k.locators = nil
@@ -97,8 +95,8 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		c.names.bestowAny(now, local, p.NID)
 	}
 	c.preinstalled.advise(now, k)
-	for _, s := range c.sorted() { // of an earlier process, or before the key was known
-		if s.remoteNID == p.NID && s.state == Initiated && c.prove(now, s) {
+	for _, s := range c.of(p.NID) { // of an earlier process, or before the key was known
+		if s.state == Initiated && c.prove(now, s) {
 			c.upsert(now, s, s.entry.Paths)
 			handshakes{c}.offer(now, s)
 		}
@@ -149,6 +147,7 @@ func (c *node) Knows(p Peer) bool {
 
 // adviseSession brings what was told of a correspondent into its session.
 func (c *liveness) adviseSession(now time.Time, s *session, k *correspondent) {
+	c.attend(s)
 	last := uint16(0)
 	for _, r := range s.remotes {
 		if r.standing == current {
@@ -180,11 +179,9 @@ func (c *liveness) adviseSession(now time.Time, s *session, k *correspondent) {
 func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
 	delete(c.known, nid) // first: its sessions are nobody's any more
 	c.preinstalled.remove(SessionKey{c.cfg.NIDs[0], nid})
-	for _, s := range c.sorted() {
-		if s.remoteNID == nid {
-			s.owned = false // nor is its name any node's, from now on
-			c.endSession(now, s, "removed")
-		}
+	for _, s := range c.of(nid) {
+		s.owned = false // nor is its name any node's, from now on
+		c.endSession(now, s, "removed")
 	}
 	for _, local := range c.cfg.NIDs {
 		c.pending.dropAll(now, local, nid)
@@ -200,65 +197,6 @@ func (c *node) KnownNIDs() (list []roam.NID) {
 		}
 	}
 	return list
-}
-
-// Peers returns the correspondents, known ones and those with sessions, in the
-// order of their keys. One without a session has the state Initiated and no
-// Since.
-func (c *node) Peers(now time.Time) []PeerState {
-	states := c.KnownPeers(now)
-	for _, s := range c.sessions {
-		if c.recordOf(s) == nil {
-			states = append(states, c.showSession(now, s))
-		}
-	}
-	slices.SortFunc(states, func(a, b PeerState) int { return compareKey(a.Key, b.Key) })
-	return states
-}
-
-// KnownPeers returns those of Peers of which somebody told, in the order of
-// their keys: however many pending peers there are, few.
-func (c *node) KnownPeers(now time.Time) []PeerState {
-	var states []PeerState
-	for _, k := range c.known {
-		talking := k.retired
-		for _, local := range c.cfg.NIDs {
-			if s := c.holder(local, k.nid); s != nil && s.owned {
-				states, talking = append(states, c.showSession(now, s)), true
-			}
-		}
-		if !talking {
-			states = append(states, c.showKnown(now, k))
-		}
-	}
-	slices.SortFunc(states, func(a, b PeerState) int { return compareKey(a.Key, b.Key) })
-	return states
-}
-
-// Tally counts the correspondents that Peers would return.
-func (c *node) Tally() Tally {
-	t := Tally{}
-	for _, s := range c.sessions {
-		t.Sessions[s.state]++
-		if s.dead {
-			t.Dead++
-		}
-		switch {
-		case s.keys != nil:
-			t.Keyed++
-		case c.isListed(s):
-			t.Listed++
-		}
-	}
-	for _, k := range c.known {
-		if !k.retired && !slices.ContainsFunc(c.cfg.NIDs, func(local roam.NID) bool {
-			s := c.holder(local, k.nid)
-			return s != nil && s.owned
-		}) {
-			t.Silent++
-		}
-	}
-	return t
 }
 
 func (c *node) showSession(now time.Time, s *session) PeerState {

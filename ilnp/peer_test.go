@@ -117,7 +117,7 @@ func TestRemovePeerEndsEverything(t *testing.T) {
 	b.see(pending(netQ, Nonce{Len: 4, Bytes: [12]byte{7, 7}}))
 	b.RemovePeer(b.now, peerNID)
 	b.drain()
-	if len(b.entries)+len(b.pending.byKey)+len(b.probes)+len(b.byNIDs)+len(b.known) != 0 {
+	if len(b.entries)+len(b.pending.byKey)+len(b.probes)+len(b.byRemote)+len(b.known) != 0 {
 		t.Error("something of the removed correspondent is left")
 	}
 	if at, armed := b.PollTimeout(); armed {

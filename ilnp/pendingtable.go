@@ -116,7 +116,8 @@ func (ps *pendingPeers) dropAll(now time.Time, local, nid roam.NID) {
 // claims it: a forged packet causes no more than itself. A peer that is alone with its NID
 // is probed once more, as a probe or its answer may be lost.
 func (ps *pendingPeers) allows(now time.Time, k *pendingPeer, bytes int) bool {
-	contested := !k.listed && (len(ps.byNIDs[k.nids()]) > 1 || len(ps.cache.byNIDs[k.nids()]) > 0)
+	sessions := ps.cache.between(k.key.Local, k.key.Remote.NID)
+	contested := !k.listed && (len(ps.byNIDs[k.nids()]) > 1 || len(sessions) > 0)
 	a := ps.accounts.of(now, k.key.Remote)
 	if _, came := a.came(); contested && a.txPackets >= came {
 		return false

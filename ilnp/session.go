@@ -103,6 +103,7 @@ func (c *Core) addSession(now time.Time, s *session, why string) {
 	c.makeEntry(now)
 	c.preinstalled.giveWay(s.key)
 	c.index(s)
+	c.attend(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.notify(Event{Time: now, Kind: SessionStarted, Key: s.key, Locators: s.remotes.all(), Reason: why})
 }
@@ -120,11 +121,13 @@ func (c *Core) unlink(now time.Time, s *session) {
 	c.probes.forget(&s.sent, now)
 	c.names.unnamed.leave(s)
 	c.cache.remove(s)
+	delete(c.attention, s)
 	c.forgetRetired(s.remoteNID)
 }
 
 // sessionTimeout is called when one of the session's timers has run out.
 func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
+	c.attend(s)
 	switch t {
 	case timerUpdate:
 		c.retransmitUpdate(now, s)
@@ -337,6 +340,9 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	was := s.entry
 	s.entry = p
 	c.emit(Upsert{Entry: p})
+	if c.sessions[s.key] == s { // it is not preinstalled, nor at its end
+		c.attend(s)
+	}
 	c.tellPaths(s, was, p)
 	s.forgetPaths()
 	c.tellSpread(now, s)

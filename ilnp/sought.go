@@ -15,7 +15,7 @@ import (
 // names may bring locators of theirs (AddPeer), which are then probed at once.
 func (c *node) Sought() []roam.NID {
 	var list []roam.NID
-	for _, s := range c.sessions {
+	for s := range c.attention { // a session is attended to while it is sought
 		if s.isSought() {
 			list = append(list, s.remoteNID)
 		}

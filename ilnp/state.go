@@ -150,52 +150,6 @@ type savedListed struct {
 	Preference uint16   `json:"preference"`
 }
 
-// State is what a successor needs to keep the sessions, as it was at one moment.
-type State struct {
-	saved savedState
-	boot  time.Time
-}
-
-// Bytes returns the state as Restore takes it. It holds nonces: only its owner
-// may read it. It may be called from another goroutine than the core's.
-func (s State) Bytes() []byte {
-	s.saved.rebase(s.boot, s.boot)
-	s.saved.Boot = s.boot
-	// Nothing in savedState can fail to be encoded.
-	b, _ := json.Marshal(s.saved)
-	return b
-}
-
-// Export returns the state in bytes.
-func (c *Core) Export() []byte { return c.State().Bytes() }
-
-// State copies what a successor needs. It takes much less time than writing it
-// down, which need not hold up the core.
-func (c *Core) State() State {
-	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
-	if c.prover.counter > 0 {
-		st.Offers = c.prover.counter + reservedOffers
-	}
-	st.Disabled, st.Locals = c.host.save()
-	st.Border = c.host.saveBorder()
-	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
-		k := c.known[nid]
-		st.Known = append(st.Known, savedKnown{
-			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
-			k.public, k.retired,
-		})
-	}
-	for _, s := range c.sorted() {
-		st.Sessions = append(st.Sessions, s.save())
-	}
-	for _, key := range c.preinstalled.order {
-		v := c.preinstalled.entries[key].save()
-		v.Preinstalled = true
-		st.Sessions = append(st.Sessions, v)
-	}
-	return State{st, c.cfg.Boot}
-}
-
 func (h *host) save() (disabled []savedDisabled, locals []savedLocal) {
 	for _, link := range slices.Sorted(maps.Keys(h.disabled)) {
 		disabled = append(disabled, savedDisabled{link, h.names[link]})
@@ -406,6 +360,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.entry.State, s.entry.Long = v.State, v.Long
 	c.preinstalled.giveWay(s.key)
 	c.index(s)
+	c.attend(s)
 	c.arm(&s.schedule, timerIdle, now, c.cfg.IdleTimeout)
 	c.resume(now, s)
 }

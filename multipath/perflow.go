@@ -104,5 +104,8 @@ func (m *Machine[P]) HandleWish(now time.Time, perFlow bool) (changed bool) {
 // Wished reports whether the other end wants connections to keep to one path each.
 func (m *Machine[P]) Wished() bool { return m.wish.holds }
 
+// GoesOn reports whether time alone changes what the Machine chooses (HandleWish, Expire).
+func (m *Machine[P]) GoesOn() bool { return m.wish.holds || !m.queues.last.IsZero() }
+
 // ForgetWish drops it until the other end repeats it.
 func (m *Machine[P]) ForgetWish() { m.wish.holds = false }

@@ -16,8 +16,8 @@ import (
 	"roam"
 )
 
-// maxReply bounds what the client reads of one answer, in bytes.
-const maxReply = 64 << 20
+// maxReply bounds what the client reads of one answer, in bytes: 100,000 sessions are 75 MB.
+const maxReply = 1 << 30
 
 // Client asks a daemon. It is a Backend; every method is one request.
 type Client struct {
@@ -50,9 +50,8 @@ func (c *Client) Locators(ctx context.Context) (out []Locator, err error) {
 }
 
 // Sessions is Backend.Sessions.
-func (c *Client) Sessions(ctx context.Context) (out []Session, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/sessions", nil, &out)
-	return out, err
+func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
+	return listOf[Session](ctx, c, "/v1/sessions")
 }
 
 // Counters is Backend.Counters.
@@ -105,9 +104,8 @@ func (c *Client) SetDrained(ctx context.Context, link string, drained bool) erro
 }
 
 // Peers is Backend.Peers.
-func (c *Client) Peers(ctx context.Context) (out []KnownPeer, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/peers", nil, &out)
-	return out, err
+func (c *Client) Peers(ctx context.Context) ([]KnownPeer, error) {
+	return listOf[KnownPeer](ctx, c, "/v1/peers")
 }
 
 // AddPeer is Backend.AddPeer.
@@ -185,6 +183,32 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return fmt.Errorf("read the daemon's answer to %s: %w", path, err)
 	}
 	return nil
+}
+
+// listOf reads a list that may be long: each element as it comes, where a decoder of the whole would
+// keep its text and read it twice.
+func listOf[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+	resp, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	out := []T{}
+	dec := json.NewDecoder(io.LimitReader(resp.Body, maxReply))
+	_, err = dec.Token()
+	for err == nil && dec.More() {
+		var v T
+		if err = dec.Decode(&v); err == nil {
+			out = append(out, v)
+		}
+	}
+	if err == nil {
+		_, err = dec.Token()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the daemon's answer to %s: %w", path, err)
+	}
+	return out, nil
 }
 
 // do returns the response only when it is a success; its body is the caller's.

@@ -118,7 +118,8 @@ func (w *world) openSessions(b *testing.B, n int) {
 	})
 	must(b, err)
 	b.Cleanup(func() { c.Close() })
-	w.gather(b, c, n)
+	took := w.gather(b, c, n)
+	b.Logf("%d sessions in %v, with %v of the daemon's processor time", n, took.Round(time.Millisecond), w.daemonCPU(b))
 }
 
 // ends are the sockets of all conversations: one of MN for each, connected, and one of CN that

@@ -16,7 +16,7 @@ func (h *Node) readHeard() {
 
 // tick reports the counts of the data plane to the core.
 func (h *Node) tick() {
-	if as := h.plane.activity(); len(as) > 0 {
+	if as := h.plane.changes(h.core.Watched()); len(as) > 0 {
 		h.core.HandleActivity(h.net.Now(), as)
 		h.Settle()
 	}

@@ -50,6 +50,9 @@ type Network struct {
 	Acquainted bool
 	// Counting is the interval at which a core receives the counts of its data plane.
 	Counting time.Duration
+	// AllCounts has it receive those of all sessions each time, and not only of those that have
+	// changed or that it watches.
+	AllCounts bool
 }
 
 // site is a part of the network whose access links end at another router than the Internet.

@@ -58,7 +58,8 @@ func TestReports(t *testing.T) {
 			}
 		}
 		if c.name == "mobile" {
-			judgeLinkPaths(t, c.from.Core().LinkPaths(p.Now()))
+			all := c.from.Core().Overview(p.Now())
+			judgeLinkPaths(t, all.Links())
 		}
 		if c.from.Core().RejectedInput() != nil && len(c.from.Core().RejectedInput()) > 0 {
 			t.Errorf("%s refused %v", c.name, c.from.Core().RejectedInput())

@@ -137,7 +137,7 @@ func talksForLong(t *testing.T, takes bool) {
 	if m.probes > 700 {
 		t.Errorf("%d probes", m.probes)
 	}
-	if got := server.Core().Tally().Sessions[ilnp.Established] > 0; got != takes {
+	if got := server.Core().Overview(server.net.Now()).Sessions[ilnp.Established] > 0; got != takes {
 		t.Errorf("validated: %t", got)
 	}
 }

@@ -35,6 +35,7 @@ type plane struct {
 	excess  map[ilnp.SessionKey][]Datagram // packets out beyond the allowance of a pending peer
 	unsure  map[ilnp.Pending][]Datagram    // packets in of pending peers, until they are validated
 	drops   map[string]int
+	read    map[ilnp.SessionKey]ilnp.Activity // as last reported to the core
 }
 
 // entry is a session entry in the forms of the core and of the data plane.
@@ -374,6 +375,27 @@ func (p *plane) activity() []ilnp.Activity {
 		})
 	}
 	return as
+}
+
+// changes returns the activity of the sessions of which it has changed since it was called last,
+// and of the watched ones.
+func (p *plane) changes(watched []ilnp.SessionKey) []ilnp.Activity {
+	listed := make(map[ilnp.SessionKey]bool, len(watched))
+	for _, k := range watched {
+		listed[k] = true
+	}
+	if p.host.net.AllCounts {
+		return p.activity()
+	}
+	was := p.read
+	p.read = make(map[ilnp.SessionKey]ilnp.Activity)
+	return slices.DeleteFunc(p.activity(), func(a ilnp.Activity) bool {
+		seen := a
+		seen.Flows = nil
+		old, there := was[a.Key]
+		p.read[a.Key] = seen
+		return there && old == seen && !listed[a.Key]
+	})
 }
 
 // flowsOf returns what the connections of a session have sent; nil: that is not counted.

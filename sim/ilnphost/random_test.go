@@ -163,3 +163,41 @@ func TestSameSeedSameCourse(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsOfChangesSuffice: a core that receives what has changed and what it watches does the
+// same as one that receives everything, while hosts move and while they are idle.
+func TestCountsOfChangesSuffice(t *testing.T) {
+	for seed := range uint64(seeds) {
+		var courses [2][]sim.Line
+		for i := range courses {
+			c := newCrowd(t, seed)
+			c.AllCounts, c.Acquainted = i == 0, seed%2 == 0
+			for round := range 3 {
+				for range 8 {
+					c.Run(time.Duration(c.Rand().Int64N(int64(2 * time.Second))))
+					c.move()
+				}
+				if round == 2 {
+					break
+				}
+				for _, f := range c.flows {
+					f.Stop()
+				}
+				c.Run([]time.Duration{20 * time.Second, 3 * time.Minute}[round])
+				for i, f := range c.flows {
+					c.flows[i] = f.From.Flow(f.To, 20*time.Millisecond, true)
+				}
+			}
+			courses[i] = c.Trace()
+		}
+		if slices.Equal(courses[0], courses[1]) {
+			continue
+		}
+		for i := range min(len(courses[0]), len(courses[1])) {
+			if courses[0][i] != courses[1][i] {
+				t.Fatalf("seed %d, line %d: with all counts %v, with changes %v", seed, i, courses[0][i], courses[1][i])
+			}
+		}
+		t.Fatalf("seed %d: %d and %d lines", seed, len(courses[0]), len(courses[1]))
+	}
+}

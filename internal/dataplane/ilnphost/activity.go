@@ -60,40 +60,74 @@ func (c counted) atLeast(l seen) counted {
 	return c
 }
 
-// Activity reads what was seen of every session.
-func (p *Plane) Activity() ([]ilnp.Activity, map[ilnp.SessionKey]Traffic, error) {
+// Activity reads what was seen of the sessions that have had packets since it was called last, and
+// of others by their keys.
+func (p *Plane) Activity(others []ilnp.SessionKey) ([]ilnp.Activity, error) {
 	if err := p.ticks.check(time.Now()); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	slots := p.changed.take(p.lines)
+	for _, k := range others {
+		if row, there := p.known[k]; there {
+			slots = append(slots, row.Slot)
+		}
+	}
+	slices.Sort(slots)
+	slots = slices.Compact(slots)
 	now := dataplane.Monotonic(time.Now())
-	acts := make([]ilnp.Activity, 0, len(p.known))
-	traffic := make(map[ilnp.SessionKey]Traffic, len(p.known))
-	for k, row := range p.known {
-		l, err := p.live(row.Slot)
+	acts := make([]ilnp.Activity, 0, len(slots))
+	for i, slot := range slots {
+		a, err := p.activity(p.changed.keys[slot], now)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read activity of session: %w", err)
+			p.changed.putBack(slots[i:])
+			return nil, fmt.Errorf("read activity of session: %w", err)
 		}
-		if l.Birth != row.Birth {
-			l = seen{} // nothing yet
-		}
-		acts = append(acts, ilnp.Activity{
-			Key: k, LastRx: momentOf(l.lastRx, now), LastTx: momentOf(l.lastTx, now), LastNonceRx: momentOf(l.LastNonceRx, now),
-			NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: uint32(l.Bare),
-			Asks: l.Asks != 0, AsksPerFlow: bpfAsked(l.Asks)&bpfAskedASKED_PER_FLOW != 0,
-			AsksCounts: bpfAsked(l.Asks)&bpfAskedASKED_COUNTS != 0, AsksAnswers: bpfAsked(l.Asks)&bpfAskedASKED_ANSWERS != 0,
-			Flows: p.tables.sent(row),
-		})
-		t := p.counted[k].atLeast(l)
-		if p.counted == nil {
-			p.counted = make(map[ilnp.SessionKey]counted)
-		}
-		p.counted[k] = t
-		traffic[k] = Traffic{
-			TxPackets: t.txPackets, TxBytes: t.txBytes, RxPackets: t.rxPackets, RxBytes: t.rxBytes,
-			Path: p.inUse(k, row, l),
-		}
+		acts = append(acts, a)
 	}
-	return acts, traffic, nil
+	return acts, nil
+}
+
+// activity reads what was seen of one session.
+func (p *Plane) activity(k ilnp.SessionKey, now uint64) (ilnp.Activity, error) {
+	row := p.known[k]
+	l, _, err := p.look(k, row)
+	return ilnp.Activity{
+		Key: k, LastRx: momentOf(l.lastRx, now), LastTx: momentOf(l.lastTx, now), LastNonceRx: momentOf(l.LastNonceRx, now),
+		NonceAt: roam.L64(l.NonceAt.uint64()), WithNonce: l.WithNonce, WithoutNonce: uint32(l.Bare),
+		Asks: l.Asks != 0, AsksPerFlow: bpfAsked(l.Asks)&bpfAskedASKED_PER_FLOW != 0,
+		AsksCounts: bpfAsked(l.Asks)&bpfAskedASKED_COUNTS != 0, AsksAnswers: bpfAsked(l.Asks)&bpfAskedASKED_ANSWERS != 0,
+		Flows: p.tables.sent(row),
+	}, err
+}
+
+// Traffic reads what has passed in a session; nothing if there is none of that key.
+func (p *Plane) Traffic(k ilnp.SessionKey) (Traffic, error) {
+	row, there := p.known[k]
+	if !there {
+		return Traffic{}, nil
+	}
+	_, t, err := p.look(k, row)
+	if err != nil {
+		return Traffic{}, fmt.Errorf("read traffic of session: %w", err)
+	}
+	return t, nil
+}
+
+// look reads what was noted of a session, and brings its traffic up to date.
+func (p *Plane) look(k ilnp.SessionKey, row bpfSessionEntry) (seen, Traffic, error) {
+	l, err := p.live(row.Slot)
+	if err != nil {
+		return seen{}, Traffic{}, err
+	}
+	if l.Birth != row.Birth {
+		l = seen{} // nothing yet
+	}
+	t := p.counted[k].atLeast(l)
+	p.counted[k] = t
+	return l, Traffic{
+		TxPackets: t.txPackets, TxBytes: t.txBytes, RxPackets: t.rxPackets, RxBytes: t.rxBytes,
+		Path: p.inUse(k, row, l),
+	}, nil
 }
 
 // LastHeard reads when the correspondents of sessions were last heard.

@@ -189,7 +189,7 @@ func TestPeerAsksForAnswers(t *testing.T) {
 	probe := func(data []byte) bool {
 		t.Helper()
 		r.ingress(mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 7, 7, data)))
-		acts, _, err := r.Activity()
+		acts, err := r.Activity(r.keys())
 		r.must(err)
 		return acts[0].AsksAnswers
 	}

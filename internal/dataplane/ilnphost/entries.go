@@ -51,6 +51,7 @@ func (p *Plane) adoptEntries() error {
 				continue
 			}
 			p.known[row.Alias.key()] = row
+			p.changed.set(row.Slot, row.Alias.key())
 			if !p.lines.isOf(row) {
 				p.lines.write(row)
 			}

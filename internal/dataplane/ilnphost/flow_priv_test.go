@@ -222,7 +222,7 @@ func TestConnectionsArePlaced(t *testing.T) {
 		t.Errorf("before anything is placed: %v", ways)
 	}
 	flows := func() (sum uint32) {
-		acts, _, err := r.Activity()
+		acts, err := r.Activity(r.keys())
 		if r.must(err); acts[0].Flows == nil {
 			return 0
 		}
@@ -342,7 +342,7 @@ func TestCorrespondentAsksForOnePath(t *testing.T) {
 	probe := func(data string) {
 		t.Helper()
 		r.ingress(mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 7, 7, []byte(data))))
-		acts, _, err := r.Activity()
+		acts, err := r.Activity(r.keys())
 		r.must(err)
 		a := acts[0]
 		if !a.Asks || a.AsksPerFlow != (len(data) == 20) {

@@ -228,7 +228,7 @@ func TestInboundOfInitiatedSession(t *testing.T) {
 		{"the same", fromPeer(there, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), passOn, deliveredNonce, nil},
 		{"another", fromPeer(there, wrongNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
 	})
-	acts, _, err := r.Activity()
+	acts, err := r.Activity(r.keys())
 	r.must(err)
 	if len(acts) != 1 || acts[0].LastRx.IsZero() {
 		t.Errorf("activity %+v", acts)

@@ -36,11 +36,10 @@ func (x exchange) in(from roam.L64, n ilnp.Nonce) {
 	}
 }
 
-func (x exchange) traffic() (n Traffic) {
+func (x exchange) traffic() Traffic {
 	x.t.Helper()
-	_, all, err := x.Activity()
+	n, err := x.Traffic(x.p.Key)
 	x.must(err)
-	n = all[x.p.Key]
 	n.Path = ilnp.Path{}
 	return n
 }

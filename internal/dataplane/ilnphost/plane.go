@@ -72,6 +72,7 @@ type Plane struct {
 	more             map[ilnp.SessionKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.SessionKey]sentOn
 	counted          map[ilnp.SessionKey]counted
+	changed          changedSlots
 	collisions       collisionTable
 	placed           map[roam.NID][]roam.L64 // in the map of places
 	rules            ruleTable
@@ -121,6 +122,7 @@ func newPlane(opts Options) *Plane {
 		known:   make(map[ilnp.SessionKey]bpfSessionEntry),
 		more:    make(map[ilnp.SessionKey][]bpfHalf),
 		sent:    make(map[ilnp.SessionKey]sentOn),
+		counted: make(map[ilnp.SessionKey]counted),
 		placed:  make(map[roam.NID][]roam.L64),
 	}
 }

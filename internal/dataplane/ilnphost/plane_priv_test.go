@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,10 +109,10 @@ func TestRestart(t *testing.T) {
 	if used := r.UplinksInUse(); len(used) != 1 || used[0] != (roam.LinkLocator{Link: loopback, L64: here}) {
 		t.Errorf("locators in use %v", used)
 	}
-	acts, traffic, err := r.Activity()
+	acts, err := r.Activity(r.keys())
 	r.must(err)
-	if len(acts) != 2 || traffic[numbered(0).Key].RxPackets != 1 {
-		t.Errorf("activity %+v, %+v", acts, traffic)
+	if traffic, err := r.Traffic(numbered(0).Key); err != nil || len(acts) != 2 || traffic.RxPackets != 1 {
+		t.Errorf("activity %+v, %+v, %v", acts, traffic, err)
 	}
 	r.upsert(numbered(3))
 	if slot := r.known[numbered(3).Key].Slot; slot != 1 {
@@ -122,6 +123,9 @@ func TestRestart(t *testing.T) {
 		t.Errorf("events %+v, before %+v", again, evs)
 	}
 }
+
+// keys returns those of all sessions.
+func (r *rig) keys() []ilnp.SessionKey { return slices.Collect(maps.Keys(r.known)) }
 
 func (r *rig) hostRow() (h bpfHost) {
 	r.t.Helper()
@@ -202,9 +206,9 @@ func TestSlotsBeginEmpty(t *testing.T) {
 	r.uplink(here)
 	seen := func(p ilnp.Entry) uint64 {
 		t.Helper()
-		_, traffic, err := r.Activity()
+		traffic, err := r.Traffic(p.Key)
 		r.must(err)
-		return traffic[p.Key].RxPackets
+		return traffic.RxPackets
 	}
 	a, b := numbered(0), numbered(1)
 	r.upsert(a)

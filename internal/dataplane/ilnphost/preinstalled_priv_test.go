@@ -59,7 +59,7 @@ func TestPreinstalledPlain(t *testing.T) {
 	})
 	r.wantCounts("plain", got, counts{"tx_packets": 1, "tx_plain": 1})
 	r.wantKinds("plain")
-	acts, _, err := r.Activity()
+	acts, err := r.Activity(r.keys())
 	if err != nil || len(acts) != 1 || acts[0].LastTx.IsZero() {
 		t.Errorf("counted %+v, %v", acts, err)
 	}

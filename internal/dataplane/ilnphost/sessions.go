@@ -134,6 +134,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 		return fmt.Errorf("write session with %s: %w", entry.RemoteNID, err)
 	}
 	p.known[entry.Key] = row
+	p.changed.set(row.Slot, entry.Key)
 	err = errors.Join(kept, p.setCollisions(entry, row))
 	p.keepAccepted(entry.Key, old, row, more)
 	p.tables.follow(old, row, tables)
@@ -196,6 +197,7 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	delete(p.known, k)
 	delete(p.sent, k)
 	delete(p.counted, k)
+	p.changed.free(row.Slot)
 	p.slots.leave(row.Slot)
 	p.collisions.forget(p.objs.NidCollisions, k)
 	p.keepAccepted(k, row, bpfSessionEntry{}, nil)

@@ -333,7 +333,7 @@ func TestSignsOfAStack(t *testing.T) {
 	r.upsert(entryFor(there))
 	want := func(with, without uint32, asks bool) {
 		t.Helper()
-		acts, _, err := r.Activity()
+		acts, err := r.Activity(r.keys())
 		r.must(err)
 		if a := acts[0]; a.WithNonce != with || (a.WithoutNonce != 0) != (without != 0) || a.Asks != asks {
 			t.Errorf("%+v, want %d with, %d without, asks %v", a, with, without, asks)
@@ -356,7 +356,7 @@ func TestWhereTheNonceCame(t *testing.T) {
 	r.upsert(entryFor(there))
 	want := func(what string, l roam.L64) {
 		t.Helper()
-		acts, _, err := r.Activity()
+		acts, err := r.Activity(r.keys())
 		r.must(err)
 		if acts[0].NonceAt != l {
 			t.Errorf("%s: came to %v, want %v", what, acts[0].NonceAt, l)

@@ -1,7 +1,9 @@
 package ilnphost
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -82,26 +84,29 @@ func (h *Host) Locators(ctx context.Context) ([]control.Locator, error) {
 }
 
 // Sessions lists the correspondents that have state.
-func (h *Host) Sessions(ctx context.Context) ([]control.Session, error) {
-	var out []control.Session
-	err := h.do(ctx, func(now time.Time) {
-		_, traffic, err := h.plane.Activity()
-		if err != nil {
-			traffic = h.engine.Traffic()
-		}
-		for _, p := range h.engine.Core().Peers(now) {
-			s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
-			t := traffic[p.Key]
-			s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
-			if t.Path != (ilnp.Path{}) {
-				path := pathFrom(t.Path, h.linkNames())
-				s.InUse = &path
+func (h *Host) Sessions(ctx context.Context) (out []control.Session, err error) {
+	var failure error
+	err = walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) {
+		for _, k := range keys {
+			t, err := h.plane.Traffic(k)
+			failure = cmp.Or(failure, err)
+			for _, p := range h.engine.Core().Show(now, k) {
+				out = append(out, shownSession(h, p, t))
 			}
-			s.Obstructed, s.Refused = h.obstructionsOf(p.NID), refusalOf(p, h.records[p.NID])
-			out = append(out, s)
 		}
 	})
-	return out, err
+	return out, errors.Join(err, failure)
+}
+
+func shownSession(h *Host, p ilnp.PeerState, t dataplane.Traffic) control.Session {
+	s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
+	s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
+	if t.Path != (ilnp.Path{}) {
+		path := pathFrom(t.Path, h.linkNames())
+		s.InUse = &path
+	}
+	s.Obstructed, s.Refused = h.obstructionsOf(p.NID), refusalOf(p, h.records[p.NID])
+	return s
 }
 
 // refusalOf returns why plain IPv6 was refused to a peer, and how to allow it.

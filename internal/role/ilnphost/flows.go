@@ -3,7 +3,6 @@ package ilnphost
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +20,8 @@ func (h *Host) Flows(ctx context.Context, q control.FlowRequest) (out []control.
 	}
 	var refusal error
 	err = h.do(ctx, func(now time.Time) {
-		peers := h.engine.Core().Peers(now)
-		i := slices.IndexFunc(peers, func(p ilnp.PeerState) bool { return p.NID == q.Peer })
-		if i < 0 {
+		peers := h.engine.Core().PeersWith(now, q.Peer)
+		if len(peers) == 0 {
 			refusal = control.Errorf(control.CodeNotFound, "no correspondent has the identifier %v", q.Peer)
 			return
 		}
@@ -32,7 +30,7 @@ func (h *Host) Flows(ctx context.Context, q control.FlowRequest) (out []control.
 			number int
 		}{{"tcp", flowrule.TCP}, {"udp", flowrule.UDP}} {
 			known := flowrule.Known{Protocol: protocol.number, Port: q.Port, OwnPort: -1, DSCP: -1}
-			for _, f := range h.flows(peers[i], known) {
+			for _, f := range h.flows(peers[0], known) {
 				f.Protocol = protocol.name
 				out = append(out, f)
 			}

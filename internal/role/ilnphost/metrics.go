@@ -65,11 +65,16 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 		Sessions: make(map[string]uint64), Handoffs: make(map[string]uint64),
 		HandoffTime: &metrics.Histogram{}, UpdateRTT: &metrics.Histogram{},
 	}
+	var overview ilnp.Overview
+	err := walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) { h.engine.Core().Count(now, &overview, keys) })
+	if err != nil {
+		return s, err
+	}
 	var failure error
-	err := h.do(ctx, func(now time.Time) {
+	err = h.do(ctx, func(now time.Time) {
 		core := h.engine.Core()
 		s.Mode, s.Attach, s.Adopted = modeName(core.Mode()), h.plane.Attach(), h.plane.Adopted()
-		tally := core.Tally()
+		tally := overview.Tally
 		for state, n := range tally.Sessions {
 			s.Sessions[sessionStateName(ilnp.SessionState(state))] = n
 		}
@@ -80,7 +85,7 @@ func (h *Host) snapshot(ctx context.Context) (metrics.Snapshot, error) {
 			s.Locators = append(s.Locators, metrics.Locator{Link: c.Link, L64: l.L64.Prefix().String(), State: c.State, Disabled: c.Disabled})
 		}
 		s.Uplinks = uplinkTraffic(procNetDev, h.engine.Links())
-		s.Paths = pathMetrics(core.LinkPaths(now))
+		s.Paths = pathMetrics(overview.Links())
 		t := h.tally
 		for trigger, n := range t.handoffs {
 			s.Handoffs[trigger] = n

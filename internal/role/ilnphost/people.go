@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/ilnp"
 	"roam/internal/config"
 	"roam/internal/control"
 	"roam/naming"
@@ -16,27 +17,43 @@ import (
 // Peers lists what is known of every correspondent, and where that is written.
 func (h *Host) Peers(ctx context.Context) ([]control.KnownPeer, error) {
 	var out []control.KnownPeer
-	err := h.do(ctx, func(now time.Time) {
-		written := make(map[roam.NID][]control.Place)
-		for _, l := range h.hosts.Lines {
-			if l.Fault == nil {
-				written[l.Record.NID] = append(written[l.Record.NID], placeOf(l.Place))
+	var written map[roam.NID][]control.Place
+	err := h.do(ctx, func(time.Time) { written = writtenPlaces(h) })
+	if err != nil {
+		return nil, err
+	}
+	err = walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) {
+		for _, key := range keys {
+			for _, p := range h.engine.Core().Show(now, key) {
+				out = append(out, knownPeer(h, p, written[p.NID]))
 			}
-		}
-		for _, p := range h.engine.Core().Peers(now) {
-			s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
-			k := control.KnownPeer{NID: s.NID, Address: s.Address, State: s.State, Dead: s.Dead, WhyPlain: s.WhyPlain}
-			// Another node with the identifier of one that is written down is not that one.
-			if r, ok := h.records[s.NID]; ok && s.RemoteAlias == s.NID {
-				k.Names, k.Options, k.Written = r.Names, r.Options(), written[s.NID]
-				for _, l := range r.Locators {
-					k.Locators = append(k.Locators, control.PeerLocator{L64: l.L64, Preference: l.Preference})
-				}
-			}
-			out = append(out, k)
 		}
 	})
 	return out, err
+}
+
+// writtenPlaces returns where each correspondent is written down.
+func writtenPlaces(h *Host) map[roam.NID][]control.Place {
+	written := make(map[roam.NID][]control.Place)
+	for _, l := range h.hosts.Lines {
+		if l.Fault == nil {
+			written[l.Record.NID] = append(written[l.Record.NID], placeOf(l.Place))
+		}
+	}
+	return written
+}
+
+func knownPeer(h *Host, p ilnp.PeerState, written []control.Place) control.KnownPeer {
+	s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
+	k := control.KnownPeer{NID: s.NID, Address: s.Address, State: s.State, Dead: s.Dead, WhyPlain: s.WhyPlain}
+	// Another node with the identifier of one that is written down is not that one.
+	if r, ok := h.records[s.NID]; ok && s.RemoteAlias == s.NID {
+		k.Names, k.Options, k.Written = r.Names, r.Options(), written
+		for _, l := range r.Locators {
+			k.Locators = append(k.Locators, control.PeerLocator{L64: l.L64, Preference: l.Preference})
+		}
+	}
+	return k
 }
 
 // AddPeer makes a correspondent known, now and after a restart.

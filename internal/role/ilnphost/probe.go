@@ -152,13 +152,15 @@ func (h *Host) conclude(ctx context.Context, q *inquiry) (control.Probed, error)
 	out := control.Probed{Peer: q.peer, Paths: q.found}
 	known := false
 	err := h.do(ctx, func(now time.Time) {
-		for _, p := range h.engine.Core().Peers(now) {
-			if p.Key.Remote == q.peer {
-				known = true
-				s := sessionFrom(p, h.cfg.Host.SessionPrefix, shownNames{})
-				out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, h.engine.TooBig(p.Key)
-				out.Opened, out.Refused = h.engine.Opened(p.Key), refusalOf(p, h.records[p.NID])
-			}
+		var named []ilnp.PeerState
+		for _, local := range nidsOf(h) {
+			named = append(named, h.engine.Core().Show(now, ilnp.SessionKey{Local: local, Remote: q.peer})...)
+		}
+		for _, p := range named {
+			known = true
+			s := sessionFrom(p, h.cfg.Host.SessionPrefix, shownNames{})
+			out.State, out.WhyPlain, out.TooBig = s.State, s.WhyPlain, h.engine.TooBig(p.Key)
+			out.Opened, out.Refused = h.engine.Opened(p.Key), refusalOf(p, h.records[p.NID])
 		}
 	})
 	switch {

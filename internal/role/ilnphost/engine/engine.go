@@ -38,7 +38,7 @@ type Plane interface {
 	WriteRules(number uint32, r dataplane.FlowRules) (uint32, error)
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
-	Activity() ([]ilnp.Activity, map[ilnp.SessionKey]dataplane.Traffic, error)
+	Activity(others []ilnp.SessionKey) ([]ilnp.Activity, error)
 	LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error)
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
@@ -126,7 +126,6 @@ type Engine struct {
 	assistant
 	candidates
 	rules
-	traffic    map[ilnp.SessionKey]dataplane.Traffic
 	pending    slowpath.PendingQueue
 	held       slowpath.Queue // first packets
 	copies     slowpath.Copies
@@ -253,12 +252,11 @@ func (e *Engine) handleTimer(now time.Time) {
 func (e *Engine) readActivity(now time.Time) {
 	e.uplinks.confirm(now)
 	e.rules.lookAgain()
-	acts, traffic, err := e.cfg.Plane.Activity()
+	acts, err := e.cfg.Plane.Activity(e.core.Watched())
 	if err != nil {
 		e.report("read activity", err)
 		return
 	}
-	e.traffic = traffic
 	e.core.HandleActivity(now, acts)
 	e.saveNowAndThen(now)
 	if e.cfg.OnTick != nil {

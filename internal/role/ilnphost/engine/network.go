@@ -104,9 +104,6 @@ func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
 	}
 }
 
-// Traffic returns what was last read of each session; use it inside Do only.
-func (e *Engine) Traffic() map[ilnp.SessionKey]dataplane.Traffic { return e.traffic }
-
 // Refused returns what the engine itself refused, by reason; use it inside Do
 // only.
 func (e *Engine) Refused() map[string]uint64 { return e.refused }

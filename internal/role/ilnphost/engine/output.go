@@ -86,7 +86,7 @@ func (e *Engine) upsert(now time.Time, p ilnp.Entry) {
 	if !p.RuleSought || p.State == ilnp.Plain {
 		e.copies.Forget(p.Key)
 	}
-	e.sessionsChanged(now)
+	e.sessionsChanged(now, p.Key)
 	if p.State == ilnp.Established && !p.Encap && !p.Preinstalled {
 		e.held.Forget(p.Key) // else they were lost with their option, and are released again
 	}
@@ -101,7 +101,7 @@ func (e *Engine) remove(now time.Time, k ilnp.SessionKey) {
 	e.held.Forget(k)
 	e.copies.Forget(k)
 	e.excess.Forget(k)
-	e.sessionsChanged(now)
+	e.sessionsChanged(now, k)
 }
 
 // Core gives commands access to the core; use it inside Do only.

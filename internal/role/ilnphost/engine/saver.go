@@ -15,11 +15,15 @@ import (
 // Sessions are saved for a successor saveAfter a change at the earliest, and
 // recorded for the next boot recordAfter one, as that costs a write of the disk.
 // Where there are many, the engine stands still for the copy no more than one part
-// in copyShare of the time, and somebody writes no more than one in writeShare.
+// in copyShare of the time, for no more than copyFor at once, and somebody writes no more than one
+// in writeShare. A copy that is under way gets one part in stepShare.
 const (
 	saveAfter   = 100 * time.Millisecond
 	recordAfter = 5 * time.Second
 	copyShare   = 20
+	copyFor     = 2 * time.Millisecond
+	copyStep    = 16 // sessions
+	stepShare   = 5
 	writeShare  = 4
 )
 
@@ -29,10 +33,12 @@ type saver struct {
 	file    string // "": none
 	after   time.Duration
 	write   func(file string, state []byte) error
-	at      time.Time // when to save; zero: nothing has changed
+	at      time.Time     // when to save; zero: nothing has changed
+	copying *ilnp.Copying // under way; nil: none
+	next    time.Time     // when it goes on
 	pause   time.Duration
 	writing bool
-	copied  time.Duration // what the copy took
+	copied  time.Duration // what the last copy took, or the present one so far
 	done    chan written
 }
 
@@ -49,19 +55,35 @@ func (s *saver) soon(now time.Time) {
 	}
 }
 
-// due returns when to call begin; zero: never.
+// due returns when to call step; zero: never.
 func (s *saver) due() time.Time {
-	if s.writing {
+	switch {
+	case s.writing:
 		return time.Time{}
+	case s.copying != nil:
+		return s.next
 	}
 	return s.at
 }
 
-// begin copies the sessions and has them written.
-func (s *saver) begin(core *ilnp.Core, clock loop.Clock) {
+// step copies the next sessions, and has all written when it has copied the last ones.
+func (s *saver) step(core *ilnp.Core, clock loop.Clock) {
 	began := clock()
-	state := core.State()
-	s.at, s.writing, s.copied = time.Time{}, true, clock().Sub(began)
+	if s.copying == nil {
+		s.copying, s.at, s.copied = core.CopyState(), time.Time{}, 0
+	}
+	done := s.copying.Some(copyStep)
+	for !done && clock().Sub(began) < copyFor {
+		done = s.copying.Some(copyStep)
+	}
+	if !done {
+		now := clock()
+		took := now.Sub(began)
+		s.copied, s.next = s.copied+took, now.Add((stepShare-1)*took)
+		return
+	}
+	state := s.copying.State()
+	s.copying, s.writing, s.copied = nil, true, s.copied+clock().Sub(began)
 	go func() {
 		began := clock()
 		err := s.write(s.file, state.Bytes())
@@ -103,10 +125,16 @@ func newSavers(b *base) savers {
 	}
 }
 
-// sessionsChanged has them saved soon.
-func (v *savers) sessionsChanged(now time.Time) {
-	v.saver.soon(now)
-	v.recorder.soon(now)
+// sessionsChanged has them saved soon, these ones as they are then.
+func (v *savers) sessionsChanged(now time.Time, keys ...ilnp.SessionKey) {
+	for _, s := range []*saver{&v.saver, &v.recorder} {
+		s.soon(now)
+		for _, k := range keys {
+			if s.copying != nil {
+				s.copying.Changed(k)
+			}
+		}
+	}
 	v.saved = now
 }
 
@@ -146,11 +174,11 @@ func (v *savers) saveDue(at time.Time, ok bool) (time.Time, bool) {
 	return at, ok
 }
 
-// save begins the saves that are due.
+// save goes on with the saves that are due.
 func (v *savers) save(now time.Time) {
 	for _, s := range []*saver{&v.saver, &v.recorder} {
 		if due := s.due(); !due.IsZero() && !now.Before(due) {
-			s.begin(v.core, v.clock)
+			s.step(v.core, v.clock)
 		}
 	}
 }

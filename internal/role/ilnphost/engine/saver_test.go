@@ -155,3 +155,49 @@ func TestSaveNow(t *testing.T) {
 		t.Error("a third time")
 	}
 }
+
+// TestCopyTakesTurns: a copy of many sessions leaves the engine most of the time, and has what changes
+// meanwhile.
+func TestCopyTakesTurns(t *testing.T) {
+	e := established(t)
+	for i := range roam.NID(10 * copyStep) {
+		key := ilnp.SessionKey{Local: ourNID, Remote: 1000 + i}
+		at := []ilnp.RemoteLocator{{L64: there, Preference: 1, Lifetime: roam.Infinite}}
+		e.core.AddPeer(time.Now(), ilnp.Peer{NID: key.Remote, Locators: at})
+		e.core.HandleObservation(time.Now(), ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: ourNID})
+	}
+	e.drainInto(func(ilnp.Output) {})
+	files := make(chan []byte, 1)
+	write := func(_ string, b []byte) error {
+		files <- b
+		return nil
+	}
+	e.saver = saver{file: "state", after: saveAfter, write: write, done: make(chan written, 1)}
+	now := time.Now()
+	e.savers.clock = func() time.Time { now = now.Add(copyFor); return now } // any look at the clock takes that long
+	e.sessionsChanged(now)
+	now = now.Add(saveAfter)
+	steps := 0
+	for ; !e.saver.writing; steps++ {
+		began := now
+		if e.save(now); e.saver.writing {
+			break
+		}
+		if steps == 0 {
+			e.core.RemovePeer(now, 1000)
+			e.drainInto(func(ilnp.Output) {})
+			e.sessionsChanged(now, ilnp.SessionKey{Local: ourNID, Remote: 1000})
+		}
+		due := e.saver.due()
+		if took := now.Sub(began); due.Sub(now) < (stepShare-1)*copyFor || took > 3*copyFor {
+			t.Fatalf("a step takes %v, the next one is %v later", took, due.Sub(now))
+		}
+		now = due
+	}
+	if steps < 8 {
+		t.Errorf("the copy takes %d steps", steps)
+	}
+	if b := <-files; !bytes.Equal(b, e.core.Export()) {
+		t.Errorf("written is %.300s", b)
+	}
+}
