@@ -145,7 +145,8 @@ func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
 
 // isOneWay reports whether an avoided path has shown that our direction lives, and no answer that both do.
 func (h *checkedPath) isOneWay() bool {
-	return !h.avoided.IsZero() && !h.swallows && !h.IsLossy() && !h.Heard().After(h.avoided) && !h.confirmed.Before(h.complained)
+	return !h.avoided.IsZero() && !h.swallows && !h.IsLossy() && !h.Heard().After(h.avoided) &&
+		!h.confirmed.Before(h.complained)
 }
 
 // isConfirmed reports whether the last complaint was acknowledged over another path, and was of

@@ -56,7 +56,8 @@ func (c *liveness) takeAlive(now time.Time, s *session, pr probe, r ilnpwire.Rep
 		a.since = now
 	}
 	a.still++
-	if a.still >= asideStill && left-a.left >= uint64(h.Tries()) && now.Sub(a.since) >= h.Wait(c.timingOf(h.Path), s.rtt) {
+	if a.still >= asideStill && left-a.left >= uint64(h.Tries()) &&
+		now.Sub(a.since) >= h.Wait(c.timingOf(h.Path), s.rtt) {
 		h.confirmed, h.aside = time.Time{}, aside{}
 		c.avoid(now, s, h)
 	}

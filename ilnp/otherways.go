@@ -47,7 +47,8 @@ func (c questions) askOtherWay(now time.Time, s *session) {
 // a look-up has named need not be validated, as the peer's answers may be what its dead path loses.
 func (c questions) askWay(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
-	if !s.answersElsewhere() || s.update.state != acknowledged || len(s.update.listing) == 0 || r == nil || !r.validated && !r.given ||
+	if !s.answersElsewhere() || s.update.state != acknowledged || len(s.update.listing) == 0 ||
+		r == nil || !r.validated && !r.given ||
 		c.obstructed.has(s.remoteNID, p) || now.Sub(s.askedWays[p].sent) < complainEvery {
 		return
 	}

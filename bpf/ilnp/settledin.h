@@ -120,7 +120,8 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u
 	if (unlikely(!l))
 		return left;
 	flags = settled_flags(word);
-	if (unlikely((flags & (SETTLED_WRITTEN | SETTLED_PREINSTALLED)) != SETTLED_WRITTEN)) /* which may have to wait: see place_of */
+	/* One that is preinstalled may have to wait: see place_of. */
+	if (unlikely((flags & (SETTLED_WRITTEN | SETTLED_PREINSTALLED)) != SETTLED_WRITTEN))
 		return left;
 	left = UNSETTLED + 1 + index_place(found);
 	if (unlikely(flags & SETTLED_REAL_SOCKETS) && may_be_real(key.remote, ((const __be16 *)(ip + 1))[1]))

@@ -33,6 +33,8 @@ static __always_inline int leave_settled(struct __sk_buff *skb, struct ip6 *ip, 
 	enum checksum_state state = checksum_state(skb);
 
 	ip->src.l64.v = u->l64.v;
+	if (label_bit)
+		ip->class_flow[0] |= LABEL_BIT;
 	if (likely(way == HOP_KNOWN))
 		write_macs_at((void *)ip - ETH_LEN, u);
 	if (likely(state != CHECKSUM_UNKNOWN))
@@ -139,8 +141,6 @@ static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 	diff = unlikely(flags & SETTLED_NAMED) && key.remote.v == remote_nid.v ? 0 : settled_delta(word);
 	if (!(flags & SETTLED_RFC6741))
 		diff = add_halves(u->l64.v, t.to.v, diff);
-	if (label_bit)
-		ip->class_flow[0] |= LABEL_BIT;
 	ip->src.nid.v = local_nid.v;
 	ip->dst.l64.v = t.to.v;
 	ip->dst.nid.v = remote_nid.v;

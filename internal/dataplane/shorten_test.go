@@ -104,7 +104,8 @@ func TestConstantLoads(t *testing.T) {
 	}{
 		{"into the same register", asm.Instructions{address(0, constantSection), load(asm.R1), end}, 1, 0},
 		{"into another register", asm.Instructions{address(0, constantSection), load(asm.R3), forgotten, end}, 1, 0},
-		{"of an address that is used again", asm.Instructions{address(0, constantSection), load(asm.R3), copied, forgotten, end}, 1, 1},
+		{"of an address that is used again",
+			asm.Instructions{address(0, constantSection), load(asm.R3), copied, forgotten, end}, 1, 1},
 		{"of an address that is stored", asm.Instructions{address(0, constantSection), stored, load(asm.R1), end}, 1, 1},
 		{"a jump between", asm.Instructions{address(0, constantSection), jump, load(asm.R1), end}, 0, 1},
 		{"beyond the variables", asm.Instructions{address(2, constantSection), load(asm.R1), end}, 0, 1},

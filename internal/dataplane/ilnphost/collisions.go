@@ -70,7 +70,8 @@ func (p *Plane) setCollisions(entry ilnp.Entry, row bpfSessionEntry) error {
 		p.collisions.forget(p.objs.NidCollisions, entry.Key)
 		return nil
 	}
-	if err := p.noteCollisions(); err != nil {
+	// The programs ask for such peers, which they do for no packet as long as there never were any.
+	if err := p.setHostFlag(bpfHostFlagsHOST_NID_COLLISIONS, true); err != nil {
 		return err
 	}
 	alias, now := sessionKey(entry.Key), collisionKeys(row, entry.Validated)

@@ -98,15 +98,10 @@ func (p *Plane) SetServerAddrs(addrs []netip.Addr) error {
 		return nil
 	})
 	if err == nil && len(addrs) > most {
-		err = fmt.Errorf("%d addresses of this host, at most %d: servers that are bound to %s do not get sessions", len(addrs), most, addrs[most])
+		err = fmt.Errorf("%d addresses of this host, at most %d: servers that are bound to %s do not get sessions",
+			len(addrs), most, addrs[most])
 	}
 	return err
-}
-
-// noteCollisions has the programs ask for peers with one NID, which they do for no packet as
-// long as there never were any.
-func (p *Plane) noteCollisions() error {
-	return p.setHostFlag(bpfHostFlagsHOST_NID_COLLISIONS, true)
 }
 
 // RotateSecret draws a new key for the nonces of pending peers to come. Those made
