@@ -18,7 +18,7 @@ func TestReport(t *testing.T) {
 	w.machine.output["nft list ruleset"] = "table inet f"
 	file := filepath.Join(t.TempDir(), "r.tar.gz")
 	status, out, errs := w.try("report", "--output", file)
-	if status != cli.StatusOK || errs != "" || !strings.Contains(out, "read it before you send it") {
+	if status != cli.StatusOK || errs != "" || !strings.Contains(strings.Join(strings.Fields(out), " "), "read it before you send it") {
 		t.Fatalf("status %d, %q, %q", status, out, errs)
 	}
 	info, err := os.Stat(file)
