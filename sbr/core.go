@@ -33,6 +33,7 @@ type flow struct {
 	confirmed bool       // it has acknowledged the latest update
 	sent      []exchange // updates that are not acknowledged, the latest last
 	tries     int        // of the border's own update
+	queued    bool       // its turn to be announced after a change is still to come
 	waits     bool       // that update waits until the inside node is known to be there
 	asks      int        // questions to the inside node about that, without an answer
 	sealed    bool       // its updates have MACs, so the border makes none
@@ -56,6 +57,7 @@ type Core struct {
 	table    Table
 	coalesce time.Duration
 	collects time.Time // until when changes are collected
+	turn     time.Time // of the last flow whose locators are to be announced
 	port     uint16    // of control messages in UDP; 0: none
 	maxFlows int
 	flows    map[FlowKey]*flow
@@ -121,16 +123,22 @@ func (c *Core) HandleSites(now time.Time, states []Site) {
 }
 
 // announceAll has every flow's locators announced, each a little later than the one before. A change while
-// others are collected does not put them off.
+// others are collected does not put them off, nor a flow whose turn is still to come.
 func (c *Core) announceAll(now time.Time) {
 	if !now.Before(c.collects) {
 		c.collects = now.Add(c.coalesce)
 	}
-	keys := slices.SortedFunc(maps.Keys(c.flows), compareKeys)
-	for i, k := range keys {
+	for _, k := range slices.SortedFunc(maps.Keys(c.flows), compareKeys) {
 		f := c.flows[k]
 		f.tries, f.asks = 0, 0
-		c.agenda.Arm(&f.Schedule, announce, now, c.collects.Sub(now)+time.Duration(i)*pace)
+		if f.queued {
+			continue
+		}
+		f.queued = true
+		if c.turn = c.turn.Add(pace); c.turn.Before(c.collects) {
+			c.turn = c.collects
+		}
+		c.agenda.Arm(&f.Schedule, announce, now, c.turn.Sub(now))
 	}
 }
 
@@ -182,6 +190,7 @@ func (c *Core) live(f *flow) []roam.L64 { return c.table.Inside[f.Internal].loca
 // announce has the border's own update of a flow sent once its inside node is known to be there.
 // With locators that are no longer live the flow's packets do not leave any more.
 func (c *Core) announce(now time.Time, f *flow) {
+	f.queued = false
 	live := c.live(f)
 	kept := slices.DeleteFunc(slices.Clone(f.announced), func(l roam.L64) bool { return !slices.Contains(live, l) })
 	if len(kept) != len(f.announced) {

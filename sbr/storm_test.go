@@ -94,6 +94,38 @@ func TestChangesInARow(t *testing.T) {
 	}
 }
 
+// Every host is announced while links flap, however many there are: none loses its turn to those that
+// come before it.
+func TestFlappingLinkManyHosts(t *testing.T) {
+	const hosts, every, changes = 3_000, 50 * time.Millisecond, 12
+	b := newBorder(t)
+	b.maxFlows = hosts
+	for i := range roam.NID(hosts) {
+		seen := seenFlow
+		seen.Inside += i
+		b.HandleFlow(b.now, seen, []roam.L64{siteA, siteB})
+	}
+	b.drain()
+	b.until(b.now.Add(time.Second))
+	b.sent = nil
+	for i := range changes {
+		b.HandleSites(b.now, [][]Site{bothUp[1:], bothUp[:1]}[i%2])
+		b.drain()
+		b.until(b.now.Add(every))
+	}
+	left := make(map[roam.NID]bool)
+	for _, s := range b.sent {
+		m, err := ilnp.ParseControl(s.Packet, port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[m.Src.NID] = true
+	}
+	if len(left) != hosts {
+		t.Errorf("updates of %d hosts within %v, want %d", len(left), changes*every, hosts)
+	}
+}
+
 // A storm of updates from one inside host passes, keeps a bounded number of them, and leaves the
 // latest to be acknowledged; one with wrong nonces, and one from outside with the site's own
 // locators, does not pass and changes nothing.

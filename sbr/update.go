@@ -212,6 +212,7 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (about
 		c.knows(f, u)
 		if f.confirmed {
 			c.agenda.Disarm(&f.Schedule, announce)
+			f.queued = false
 		} else {
 			f.tries = 0
 			c.announce(now, f)

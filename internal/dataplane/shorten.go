@@ -48,7 +48,7 @@ func directLookups(prog asm.Instructions, maps map[string]*ebpf.MapSpec) {
 			for _, dead := range append(key, ins) {
 				skip(dead)
 			}
-		case load != nil && !ins.OpCode.Class().IsJump() && ins.Dst != asm.R1 && ins.OpCode.Mode() != asm.AtomicMode:
+		case load != nil && spares(ins):
 			key = nil
 			continue // the second argument may come behind the first
 		case len(key) == 0 && isKeyPointer(ins), len(key) == 1 && isKeyOffset(ins):
@@ -57,6 +57,14 @@ func directLookups(prog asm.Instructions, maps map[string]*ebpf.MapSpec) {
 		}
 		load, key = nil, nil
 	}
+}
+
+// spares reports whether an instruction between the load of a map and the look-up leaves R1 alone, from
+// which the look-up takes it, and R0, which gets the address earlier now.
+func spares(ins *asm.Instruction) bool {
+	class := ins.OpCode.Class()
+	number := class == asm.StClass || class.IsALU() && ins.OpCode.Source() == asm.ImmSource // no other source
+	return !class.IsJump() && ins.OpCode.Mode() != asm.AtomicMode && ins.Dst > asm.R1 && (number || ins.Src > asm.R1)
 }
 
 // isKeyPointer and isKeyOffset tell the two instructions that make the address of a key on the stack.

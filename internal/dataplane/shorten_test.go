@@ -43,6 +43,8 @@ func TestDirectLookups(t *testing.T) {
 		{"a hash", asm.Instructions{load("hash"), look, end}, 0},
 		{"an unknown map", asm.Instructions{load("none"), look, end}, 0},
 		{"another argument", asm.Instructions{load("one"), asm.Mov.Reg(asm.R1, asm.R6), look, end}, 0},
+		{"its result used between", asm.Instructions{load("one"), asm.StoreMem(asm.RFP, -16, asm.R0, asm.DWord), look, end}, 0},
+		{"its argument used between", asm.Instructions{load("one"), asm.Mov.Reg(asm.R6, asm.R1), look, end}, 0},
 		{"another call", asm.Instructions{load("one"), asm.FnMapUpdateElem.Call(), look, end}, 0},
 		{"a jump between", asm.Instructions{load("one"), jump(0), look, end}, 0},
 		{"a jump to the call", asm.Instructions{jump(2), load("one"), look, end}, 0},

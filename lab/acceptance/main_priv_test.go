@@ -50,6 +50,9 @@ func agentMain(args []string) int {
 // the sources give: where there is no Go, or for those of a package.
 const binariesEnv = "ROAM_BINARIES"
 
+// scratch is a directory of this run, which goes with it.
+var scratch string
+
 // runAll builds the binaries where the tests can run at all. Left-overs of an
 // earlier run that was killed go first.
 func runAll(m *testing.M) int {
@@ -60,16 +63,17 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
 		return 1
 	}
-	if dir := os.Getenv(binariesEnv); dir != "" {
-		binaries = node.In(dir)
-		return m.Run()
-	}
 	dir, err := os.MkdirTemp("", "roam-acceptance")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	scratch = dir
 	defer os.RemoveAll(dir)
+	if dir := os.Getenv(binariesEnv); dir != "" {
+		binaries = node.In(dir)
+		return m.Run()
+	}
 	// Other accounts run them too, in tests of the messages for other accounts.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -51,7 +51,7 @@ var beforeBuild = sync.OnceValues(func() (bin node.Binaries, err error) {
 	if dir := os.Getenv(beforeEnv); dir != "" {
 		return node.In(dir), nil
 	}
-	dir, err := os.MkdirTemp("", "roam-before")
+	dir, err := os.MkdirTemp(scratch, "roam-before")
 	if err != nil {
 		return bin, err
 	}
@@ -256,7 +256,7 @@ func TestPairsAcrossBorder(t *testing.T) {
 			}
 		})
 		more, both := "", pair[0] == keyed && pair[1] == keyed
-		if both { // who has a key says where he is himself: the border's address is in no proof
+		if pair[0] == keyed { // who has a key says where he is himself: the border's address is in no proof
 			more = "[uplinks]\noutside = { \"fd00:0:1::\" = [\"2001:db8:a::\", \"2001:db8:b::\"] }\n"
 		}
 		if err == nil {
@@ -273,6 +273,11 @@ func TestPairsAcrossBorder(t *testing.T) {
 		nodes := [2]*node.Node{s.Inside, s.Outside}
 		if both { // else the hosts file says all that there is to know
 			swapLines(t, pair, nodes, [2]string{"inside", "outside"})
+		}
+		for i := range nodes {
+			if pair[i] == keyed && !both {
+				roamOn(t, nodes[i], "key", "new")
+			}
 		}
 		ping(t, s, "-c", "5", "-i", "0.2", "-W", "5")
 		sent, lost := between(t, s, 200, 2*time.Second, func() {})

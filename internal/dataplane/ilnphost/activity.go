@@ -76,10 +76,10 @@ func (p *Plane) Activity(others []ilnp.SessionKey) ([]ilnp.Activity, error) {
 	slots = slices.Compact(slots)
 	now := dataplane.Monotonic(time.Now())
 	acts := make([]ilnp.Activity, 0, len(slots))
-	for i, slot := range slots {
+	for _, slot := range slots {
 		a, err := p.activity(p.changed.keys[slot], now)
 		if err != nil {
-			p.changed.putBack(slots[i:])
+			p.changed.putBack(slots) // those that were read are lost, too
 			return nil, fmt.Errorf("read activity of session: %w", err)
 		}
 		acts = append(acts, a)

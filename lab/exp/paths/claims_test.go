@@ -1,6 +1,7 @@
 package paths
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,13 +12,14 @@ import (
 
 // fault is what one cell shows beside what it should.
 type fault struct {
-	mbps  float64 // of all runs over both links, in place of sound ones
-	once  float64 // of one run
-	mptcp float64
-	lost  float64 // in one run
-	least float64 // of the slowest connection in one run, in place of a sound one
-	held  float64 // ms for which a connection stands still besides
-	full  bool    // the receiver's socket was full
+	mbps   float64 // of all runs over both links, in place of sound ones
+	once   float64 // of one run
+	mptcp  float64
+	lost   float64 // in one run
+	least  float64 // of the slowest connection in one run, in place of a sound one
+	held   float64 // ms for which a connection stands still besides
+	single float64 // ms more where Multipath TCP has one link
+	full   bool    // the receiver's socket was full
 }
 
 // measured returns what a cell gave in three runs, just within the bounds: over the better link
@@ -58,7 +60,8 @@ func measured(c cell, f fault) *outcome {
 // judged returns what a cell gave, whatever its load.
 func judged(c cell, f fault) interface{ metrics(*result.Result) } {
 	if c.death {
-		return death{c.name, map[string][]float64{"roam": {100, 300 + f.held, 400}, "mptcp": {200, 310, 1000}}}
+		return death{c.name, map[string][]float64{"roam": {5, 100, 300 + f.held, 400},
+			"mptcp": {5, 200, 310, 1000 + f.single}}}
 	}
 	return measured(c, f)
 }
@@ -79,6 +82,9 @@ func TestEachClaimSeesRed(t *testing.T) {
 			}})
 		}
 		add("sound", nil, nil, nil)
+		if slices.ContainsFunc(cells, func(c cell) bool { return c.death }) {
+			add("Multipath TCP over one link", nil, []string{"death-mptcp"}, map[string]fault{"death": {single: 2000}})
+		}
 		add("a full socket", nil, []string{"udp-lost"}, map[string]fault{"udp": {lost: 1, full: true}})
 		for id, bad := range faults {
 			add(id, append([]string{id}, also[id]...), nil, bad)

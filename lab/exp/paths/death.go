@@ -26,6 +26,7 @@ const (
 	deathCut   = 3 * time.Second
 	deathEvery = 6 * time.Second
 	deathSize  = 12500 // bytes that the connection writes each 5 ms
+	deathHits  = 60    // ms, three round trips: a shorter gap is that of a link that was not in use
 )
 
 // death is the longest time without bytes of a connection in each cut, in milliseconds, by arm.
@@ -100,10 +101,23 @@ func (c cell) die(ctx context.Context, env *exp.Env, name string, system arm.Arm
 
 // metrics sets the figures of the cell.
 func (d death) metrics(r *result.Result) {
-	roam, other := d.Gaps[arm.Roam.Name()], d.Gaps[arm.MPTCP.Name()]
-	r.Set(d.Name+"_roam_ms", stats.Median(roam))
-	r.Set(d.Name+"_roam_worst_ms", slices.Max(roam))
-	r.Set(d.Name+"_mptcp_ms", stats.Median(other))
-	r.Set(d.Name+"_mptcp_worst_ms", slices.Max(other))
-	r.Set(d.Name+"_to_mptcp", stats.Median(roam)/max(stats.Median(other), 1e-9))
+	medians := make(map[string]float64)
+	for _, system := range []arm.Arm{arm.Roam, arm.MPTCP} {
+		name := system.Name()
+		hit := slices.DeleteFunc(slices.Clone(d.Gaps[name]), func(gap float64) bool { return gap < deathHits })
+		r.Set(d.Name+"_"+name+"_worst_ms", slices.Max(d.Gaps[name]))
+		r.Set(d.Name+"_"+name+"_hits", float64(len(hit)))
+		if len(hit) == 0 {
+			r.Miss(d.Name+"_"+name+"_ms", "no cut has hit a link in use")
+			continue
+		}
+		medians[name] = stats.Median(hit)
+		r.Set(d.Name+"_"+name+"_ms", medians[name])
+	}
+	roam, other := medians[arm.Roam.Name()], medians[arm.MPTCP.Name()]
+	if roam == 0 || other == 0 {
+		r.Miss(d.Name+"_to_mptcp", "no cut has hit a link in use")
+		return
+	}
+	r.Set(d.Name+"_to_mptcp", roam/other)
 }

@@ -96,7 +96,11 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("a link whose loss is announced early", func(all []*seen) { all[0].lost[0] = 18.5 }, "changes-collected")
 	comparatorCases(add, shift)
 	sweepCases(add)
-	add("little was sent", func(all []*seen) { all[2].rates[1].sentPct = 98 })
+	add("the border slows the sender", func(all []*seen) {
+		all[2].rates[1].sentPct, all[2].rates[1].goodput = 95, 0.95*all[4].rates[1].goodput
+	}, "rates-goodput")
+	cases[len(cases)-1].Grey = []string{"rates-jitter"}
+	add("little was sent through NPTv6", func(all []*seen) { all[4].rates[1].sentPct = 98 })
 	cases[len(cases)-1].Grey = []string{"rates-goodput", "rates-jitter"}
 	add("NPTv6 does not fill a link", func(all []*seen) { all[4].rates[2].sentPct = 98 })
 	cases[len(cases)-1].Grey = []string{"rates-datagrams-1g"}

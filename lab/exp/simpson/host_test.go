@@ -94,12 +94,10 @@ func TestEachClaimOfHostSeesRed(t *testing.T) {
 	add("one link, out of order", func(all []*passage) { all[none].misorderedPct = 0.1 }, "order-one")
 	add("IPv6 out of order", func(all []*passage) { all[ipv6+queue].misorderedPct = 0.1 }, "order-one")
 	add("halves out of order as fifths", func(all []*passage) { all[halves+queue].misorderedPct = 65.5 }, "order-two")
-	cases = append(cases, exptest.Case{Name: "little was sent", Grey: []string{"goodput", "jitter", "order-two"},
-		Judge: func(r *result.Result, _ int) {
-			all := passages()
-			all[none].sentPct = 98
-			judgeHost(r, all)
-		}})
+	add("Roam slows the sender", func(all []*passage) { all[none].sentPct, all[none].goodput = 95, 9.5 }, "goodput")
+	cases[len(cases)-1].Grey = []string{"jitter", "order-two"}
+	add("little was sent without Roam", func(all []*passage) { all[ipv6].sentPct = 98 })
+	cases[len(cases)-1].Grey = []string{"goodput", "jitter", "order-two"}
 	exptest.Claims(t, Host, nil, cases...)
 }
 

@@ -23,7 +23,7 @@ const (
 // figures are what cells without a queue have shown, the worst of each.
 type figures struct {
 	cells                    int     // that were judged against their counterpart
-	sent                     float64 // least, in per cent
+	sent, sentWithout        float64 // least, in per cent: of all cells, of those without Roam
 	echoes, echoesLost       int
 	datagrams, datagramsLost int
 	full, fullLost           int // of datagrams, those that fill a link
@@ -38,7 +38,7 @@ func isCarried(v, plain *passage) bool {
 
 // figuresOf reads the cells without a queue against those without Roam.
 func figuresOf(all []*passage) figures {
-	f := figures{sent: math.Inf(1)}
+	f := figures{sent: math.Inf(1), sentWithout: math.Inf(1)}
 	for _, v := range all {
 		if v.share == 100 {
 			f.one = max(f.one, v.misorderedPct)
@@ -54,6 +54,9 @@ func figuresOf(all []*passage) figures {
 			f.sent, f.jitter = min(f.sent, v.sentPct), max(f.jitter, v.jitter)
 		}
 		if v.plain {
+			if v.Rate <= judgedRate {
+				f.sentWithout = min(f.sentWithout, v.sentPct)
+			}
 			continue
 		}
 		f.echoes, f.echoesLost = f.echoes+v.echoes, f.echoesLost+v.echoesLost
@@ -75,6 +78,7 @@ func figuresOf(all []*passage) figures {
 // set sets the metrics that both experiments have.
 func (f figures) set(r *result.Result, prefix string) {
 	r.Set(prefix+"least_sent_pct", f.sent)
+	r.Set(prefix+"least_sent_without_pct", f.sentWithout)
 	r.Set(prefix+"echoes_lost_pct", percent(f.echoesLost, f.echoes))
 	r.Set(prefix+"datagrams_lost_pct", percent(f.datagramsLost, f.datagrams))
 	r.Miss(prefix+"datagrams_lost_1g_pct", "not run, or not carried by this machine")

@@ -41,7 +41,7 @@ func judgeSweep(r *result.Result, all []*seen) {
 		list = append(list, v.rates...)
 		swept = swept || v.name == baseline && len(v.rates) > 0
 	}
-	for _, m := range []string{"least_sent_pct", "echoes_lost_pct", "datagrams_lost_pct", "datagrams_lost_1g_pct",
+	for _, m := range []string{"least_sent_pct", "least_sent_without_pct", "echoes_lost_pct", "datagrams_lost_pct", "datagrams_lost_1g_pct",
 		"judged_cells", "goodput_behind_pct", "rtt_ratio", "rtt_added_us", "jitter_ms", "misordered_one_locator_pct",
 		"share_error_points"} {
 		r.Miss("rates_"+m, "not run")

@@ -151,6 +151,9 @@ func (e *end) connect(quit <-chan struct{}) (net.Conn, error) {
 		if err != nil {
 			return nil, fmt.Errorf("connect to %s: %w", e.to, err)
 		}
+		if used, err := c.(*net.TCPConn).MultipathTCP(); e.mptcp && !used {
+			return nil, errors.Join(fmt.Errorf("connect to %s: no Multipath TCP, but TCP", e.to), err, c.Close())
+		}
 		return c, nil
 	}
 	// Accepting must not outlive the command to quit.
