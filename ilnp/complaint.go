@@ -42,6 +42,10 @@ func (c *liveness) complain(now time.Time, s *session, h *checkedPath) {
 		now.Sub(h.complained) < complainEvery || !s.update.lists(h.Local.L64) {
 		return
 	}
+	again := h.tries > 2 && h.confirmed.IsZero() || !h.avoided.IsZero()
+	if again && slices.ContainsFunc(s.check.paths, func(o *checkedPath) bool { return o != h && now.Sub(o.said) < checkQuiet }) {
+		return // the acknowledgement could be that of another path's complaint, and would count for neither
+	}
 	h.complained = now
 	c.repeatAlong(now, s, h.Path)
 }

@@ -187,7 +187,7 @@ func (s *session) acceptSeal(p ilnpwire.Packet) {
 		s.keys.accept(p.Seal, p.Payload)
 	}
 	if s.agreed != nil {
-		s.agreed.confirmed = true
+		s.agreed.confirmed, s.crossed = true, nil
 	}
 }
 

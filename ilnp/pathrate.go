@@ -18,6 +18,7 @@ const (
 	trainBytes   = trainPackets * (trainSize + 70) // on a link, with its own header and those of IPv6, ICMPv6 and nonce
 	trainAgain   = time.Second                     // after one that was lost
 	ratesMost    = 4096                            // paths whose rates are kept
+	fallSent     = 1.3                             // how many times what arrives is sent where a queue grows
 )
 
 // pathTrain is the train that is under way on a path.
@@ -40,16 +41,17 @@ func (c *steering) measureRates(now time.Time, s *session) {
 // measureRate sends a train along a path in use whose rate is not known.
 func (c *steering) measureRate(now time.Time, s *session, p Path) { c.sendTrain(now, s, p, false) }
 
-// followRate takes what arrives along a path of what is sent. A queue shows that it has become slower;
-// that it has become faster a train has to show.
+// followRate takes what arrives along a path of what is sent. More that is sent than arrives, while probes
+// wait, shows that it has become slower. A queue that stays may be that of a slower path, or the path is longer
+// now: that a train has to show, and so it has that the path has become faster.
 func (c *steering) followRate(now time.Time, s *session, p Path, out multipath.Direction) {
 	rate := c.rates[p]
 	switch {
-	case rate.IsFall(now, out.Full):
+	case rate.IsFall(now, out.Full) && out.Sent >= fallSent*out.Rate:
 		c.rates.put(p, rate.Changed(now, out.Full))
 		c.upsert(now, s, s.entry.Paths)
 		c.measureRate(now, s, p)
-	case out.Full == 0 && rate.Checks(now, out.Rate, trainBytes):
+	case out.Stays && rate.Doubts(now, out.Full), out.Full == 0 && rate.Checks(now, out.Rate, trainBytes):
 		c.sendTrain(now, s, p, true)
 	}
 }
@@ -115,6 +117,8 @@ func (c *steering) rateAfter(now time.Time, pr probe, bytes float64) multipath.R
 	case !pr.train.check:
 	case r.IsRise(now, bytes):
 		r = r.Changed(now, r.Measured(now).Bytes)
+	case r.IsFall(now, bytes):
+		return r.Slower(now, bytes)
 	default:
 		return r.Checked(now)
 	}

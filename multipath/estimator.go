@@ -1,6 +1,7 @@
 package multipath
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -12,6 +13,7 @@ const (
 	missingOver = 3  // samples of which Missing takes the median
 	deadLeast   = 3  // packets without a trace
 	fullQueue   = 15 * time.Millisecond
+	fullStays   = time.Second // a queue that may be that of a slower path, or a longer path
 	alikeWithin = 0.02             // mean sizes of packets that were counted alike differ by less
 	clockAnew   = 10 * time.Minute // without a report: the clock of the other end is not followed any longer
 )
@@ -226,18 +228,15 @@ func (d *direction) rates() (sent, rate float64, ok bool) {
 	return 0, 0, false
 }
 
-// isFull reports whether probes have waited in a queue all through the last RateOver.
-func (d *direction) isFull() bool {
-	least, n := min(d.least, d.leastOld), len(d.samples)-1
-	for i := n; i >= 0; i-- {
-		if d.samples[i].delay-least < fullQueue {
-			return false
-		}
-		if d.samples[n].at-d.samples[i].at >= RateOver {
-			return true
-		}
+// waited returns the shortest and the longest time that the probes of the last so long have waited in
+// queues; false: there are none as old.
+func (d *direction) waited(over time.Duration) (least, most time.Duration, ok bool) {
+	least = math.MaxInt64
+	for n, i := len(d.samples)-1, len(d.samples)-1; i >= 0 && !ok; i-- {
+		t := d.samples[i].delay - min(d.least, d.leastOld)
+		least, most, ok = min(least, t), max(most, t), d.samples[n].at-d.samples[i].at >= over
 	}
-	return false
+	return least, most, ok
 }
 
 // loss returns the share of packets that did not arrive. What is missing by a report differs
@@ -292,8 +291,10 @@ func (d *direction) state(zero, now time.Time) Direction {
 	}
 	s.At, s.Queue, s.Life = zero.Add(last.seen), last.delay-min(d.least, d.leastOld), d.life(last)
 	s.Sent, s.Rate, _ = d.rates()
-	if d.isFull() {
+	if least, _, ok := d.waited(RateOver); ok && least >= fullQueue {
 		s.Full = s.Rate
+		least, most, ok := d.waited(fullStays)
+		s.Stays = ok && least >= max(fullQueue, most/2) // jitter is not so even
 	}
 	s.Loss, s.LossKnown = d.loss()
 	s.Missing, s.Still = last.left.Packets-d.grew.left.Packets, last.at-d.unmet.at

@@ -403,4 +403,13 @@ func TestFullPath(t *testing.T) {
 	if got := full(1, fullQueue-ms); got != 0 {
 		t.Errorf("at its end: %v", got)
 	}
+	if full(14, 30*ms); w.est.State(w.now).Out.Stays {
+		t.Error("stays for less than a second")
+	}
+	if full(8, 45*ms); !w.est.State(w.now).Out.Stays {
+		t.Error("does not stay")
+	}
+	if full(1, 100*ms); w.est.State(w.now).Out.Stays {
+		t.Error("stays, but is uneven")
+	}
 }

@@ -17,8 +17,10 @@ const (
 	rateMissed = 3                      // and those of them that may stay without an answer
 	rateEnough = 3                      // trains that suffice
 	rateAgree  = 1.2                    // if their rates differ by less
+	rateSlower = 2                      // trains in a row that tell a slower path
 	rateAlike  = 1.6                    // rates that differ by less are treated as equal,
 	checkEvery = 2 * time.Second        // between two trains that look whether a path has become faster, at least,
+	doubtEvery = 300 * time.Millisecond // the same where a queue says that it may be slower
 	checkPart  = 0.002                  // and the part of its rate that they may take
 	trainLeast = 500 * time.Microsecond // and so are those of paths that take less for a train: hosts are not that exact
 )
@@ -70,6 +72,7 @@ type Rate struct {
 	missed int       // trains that were not answered
 	at     time.Time // of the last one
 	held   float64   // counts until enough trains agree; 0: none does
+	slower int       // trains in a row that a much slower path would have had
 }
 
 // With returns the rate after one more train.
@@ -99,6 +102,16 @@ func (r Rate) IsFall(now time.Time, full float64) bool {
 	return full > 0 && m.Sure && m.Bytes >= rateAlike*full
 }
 
+// Slower returns the rate after a train that was to look whether it has changed, and was as slow as IsFall
+// says. One may have met other packets; when another follows, the rate is to be measured anew.
+func (r Rate) Slower(now time.Time, bytes float64) Rate {
+	if r.slower++; r.slower >= rateSlower {
+		return r.Changed(now, bytes).With(now, bytes)
+	}
+	r.at = now
+	return r
+}
+
 // IsRise reports whether a train shows that a path has become faster.
 func (r Rate) IsRise(now time.Time, bytes float64) bool {
 	m := r.Measured(now)
@@ -116,9 +129,14 @@ func (r Rate) Checks(now time.Time, rate float64, bytes int) bool {
 	return now.Sub(r.at) >= every
 }
 
+// Doubts reports whether a train is to look whether the path has become slower, where a queue stays.
+func (r Rate) Doubts(now time.Time, full float64) bool {
+	return r.IsFall(now, full) && now.Sub(r.at) >= doubtEvery
+}
+
 // Checked returns the rate after a train that was to look whether it has changed, and has not.
 func (r Rate) Checked(now time.Time) Rate {
-	r.at = now
+	r.at, r.slower = now, 0
 	return r
 }
 

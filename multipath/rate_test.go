@@ -202,6 +202,20 @@ func TestRateChanges(t *testing.T) {
 	if !r.IsRise(now, 16.1e6) || r.IsRise(now, 15.9e6) || (Rate{}).IsRise(now, 1e9) {
 		t.Error("rises")
 	}
+	soon, later := now.Add(doubtEvery-time.Millisecond), now.Add(doubtEvery)
+	if r.Doubts(soon, 6.2e6) || !r.Doubts(later, 6.2e6) || r.Doubts(later, 6.3e6) {
+		t.Error("doubts")
+	}
+	slow := r.Slower(later, 3e6)
+	if m := slow.Checked(later).Slower(later, 3e6).Measured(later); m.Bytes != 10e6 {
+		t.Errorf("slow trains with a fast one between: %+v", m)
+	}
+	if m := slow.Measured(later); m.Bytes != 10e6 {
+		t.Errorf("one slow train: %+v", m)
+	}
+	if m := slow.Slower(later, 3e6).Measured(later); m.Bytes != 3e6 || !m.Wants {
+		t.Errorf("two slow trains: %+v", m)
+	}
 	fallen := r.Changed(now, 2e6)
 	if m := fallen.Measured(now); m != (Measured{Bytes: 2e6, Most: 2e6, Sure: true, Wants: true}) {
 		t.Errorf("at once: %+v", m)

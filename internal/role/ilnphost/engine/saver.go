@@ -143,7 +143,7 @@ func (v *savers) sessionsChanged(now time.Time, keys ...ilnp.SessionKey) {
 func (v *savers) SaveNow(now time.Time) {
 	for _, s := range []*saver{&v.saver, &v.recorder} {
 		if s.file != "" {
-			s.at = now
+			s.copying, s.at = nil, now // a copy that is under way has what was before
 		}
 	}
 	v.saved = now
