@@ -43,7 +43,8 @@ func (c *liveness) complain(now time.Time, s *session, h *checkedPath) {
 		return
 	}
 	again := h.tries > 2 && h.confirmed.IsZero() || !h.avoided.IsZero()
-	if again && slices.ContainsFunc(s.check.paths, func(o *checkedPath) bool { return o != h && now.Sub(o.said) < checkQuiet }) {
+	other := func(o *checkedPath) bool { return o != h && now.Sub(o.said) < checkQuiet }
+	if again && slices.ContainsFunc(s.check.paths, other) {
 		return // the acknowledgement could be that of another path's complaint, and would count for neither
 	}
 	h.complained = now

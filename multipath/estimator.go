@@ -13,7 +13,7 @@ const (
 	missingOver = 3  // samples of which Missing takes the median
 	deadLeast   = 3  // packets without a trace
 	fullQueue   = 15 * time.Millisecond
-	fullStays   = time.Second // a queue that may be that of a slower path, or a longer path
+	fullStays   = time.Second      // a queue that may be that of a slower path, or a longer path
 	alikeWithin = 0.02             // mean sizes of packets that were counted alike differ by less
 	clockAnew   = 10 * time.Minute // without a report: the clock of the other end is not followed any longer
 )
