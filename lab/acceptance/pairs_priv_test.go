@@ -170,6 +170,7 @@ func TestPairs(t *testing.T) {
 		w.cable("mn", "net2", true)
 		mn.becomes("net2")
 		mn.sendsFrom("cn", "net2")
+		flows(t, u, 20) // what was under way to net1 has come
 		w.cable("mn", "net1", false)
 		c.echoed(t, "after the move")
 		flows(t, u, 100)

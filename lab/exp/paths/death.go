@@ -40,7 +40,8 @@ func (c cell) runDeath(ctx context.Context, env *exp.Env) error {
 		d := death{Name: c.name, Gaps: make(map[string][]float64)}
 		for i := range env.Params.Int("runs") {
 			for _, system := range []arm.Arm{arm.Roam, arm.MPTCP} {
-				gaps, err := c.die(ctx, env, fmt.Sprintf("%s%s%d", c.name, system.Name(), i), system)
+				multipath := !system.Traits().Updates
+				gaps, err := c.die(ctx, env, fmt.Sprintf("%s%s%d", c.name, system.Name(), i), system, multipath)
 				if err != nil {
 					return d, err
 				}
@@ -55,15 +56,17 @@ func (c cell) runDeath(ctx context.Context, env *exp.Env) error {
 	return err
 }
 
-// die runs one arm once: the mobile host sends.
-func (c cell) die(ctx context.Context, env *exp.Env, name string, system arm.Arm) (gaps []float64, err error) {
+// die runs one arm once: the mobile host sends, by Multipath TCP or TCP.
+func (c cell) die(
+	ctx context.Context, env *exp.Env, name string, system arm.Arm, multipath bool,
+) (gaps []float64, err error) {
 	s, err := c.build(ctx, env, name, system, both)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	tcp, err := workload.StartTCP(ctx, s.Peer(0).Host, s.Mobile().Host, env.Dir, workload.TCPOptions{
-		Name: name, Target: "cn1", Port: 7002, Size: deathSize, Every: 5 * ms, CC: c.cc, MPTCP: system == arm.MPTCP,
+		Name: name, Target: "cn1", Port: 7002, Size: deathSize, Every: 5 * ms, CC: c.cc, MPTCP: multipath,
 	})
 	if err != nil {
 		return nil, err

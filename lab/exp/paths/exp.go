@@ -186,7 +186,7 @@ func (c cell) build(ctx context.Context, env *exp.Env, name string, system arm.A
 		Name: name, Arm: system, Seed: env.Seed, Mobile: c.access(env, which),
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 	}
-	if system == arm.Roam {
+	if system.Traits().Updates {
 		cfg.Mode = "duality"
 	}
 	s, err := scene.Build(ctx, env, cfg)
