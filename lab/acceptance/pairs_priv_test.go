@@ -257,7 +257,7 @@ func TestPairsAcrossBorder(t *testing.T) {
 			}
 		})
 		more, both := "", pair[0] == keyed && pair[1] == keyed
-		if pair[0] == keyed { // who has a key says where he is himself: the border's address is in no proof
+		if both { // who has a key says where he is himself: the border's address is in no proof
 			more = "[uplinks]\noutside = { \"fd00:0:1::\" = [\"2001:db8:a::\", \"2001:db8:b::\"] }\n"
 		}
 		if err == nil {
