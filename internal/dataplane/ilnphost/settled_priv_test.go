@@ -53,6 +53,7 @@ func (r *rig) pathsWith(constant string, value any) (p paths) {
 	spec, err := r.spec()
 	r.must(err)
 	r.must(spec.Variables[constant].Set(value))
+	dataplane.Shorten(spec)
 	r.must(spec.LoadAndAssign(&p, &ebpf.CollectionOptions{MapReplacements: mapsByName(&r.objs.bpfMaps)}))
 	r.t.Cleanup(func() { p.Egress.Close(); p.Ingress.Close() })
 	return p
