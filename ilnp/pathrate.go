@@ -18,14 +18,12 @@ const (
 	trainBytes   = trainPackets * (trainSize + 70) // on a link, with its own header and those of IPv6, ICMPv6 and nonce
 	trainAgain   = time.Second                     // after one that was lost
 	ratesMost    = 4096                            // paths whose rates are kept
-	fallSent     = 1.3                             // how many times what arrives is sent where a queue grows
 )
 
 // pathTrain is the train that is under way on a path.
 type pathTrain struct {
 	multipath.Train
-	sent  time.Time
-	check bool // the rate is known: it may have risen
+	sent time.Time
 }
 
 // rates are those of paths, of all sessions.
@@ -39,28 +37,10 @@ func (c *steering) measureRates(now time.Time, s *session) {
 }
 
 // measureRate sends a train along a path in use whose rate is not known.
-func (c *steering) measureRate(now time.Time, s *session, p Path) { c.sendTrain(now, s, p, false) }
-
-// followRate takes what arrives along a path of what is sent. More that is sent than arrives, while probes
-// wait, shows that it has become slower. A queue that stays may be that of a slower path, or the path is longer
-// now: that a train has to show, and so it has that the path has become faster.
-func (c *steering) followRate(now time.Time, s *session, p Path, out multipath.Direction) {
-	rate := c.rates[p]
-	switch {
-	case rate.IsFall(now, out.Full) && out.Sent >= fallSent*out.Rate:
-		c.rates.put(p, rate.Changed(now, out.Full))
-		c.upsert(now, s, s.entry.Paths)
-		c.measureRate(now, s, p)
-	case out.Stays && rate.Doubts(now, out.Full), out.Full == 0 && rate.Checks(now, out.Rate, trainBytes):
-		c.sendTrain(now, s, p, true)
-	}
-}
-
-// sendTrain sends one if the rate is not known, or may have risen.
-func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
+func (c *steering) measureRate(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
 	known := r != nil && r.validated && s.update.lists(p.Local.L64)
-	if !known || !c.mayTrain(s, p) || !check && !c.rates[p].Measured(now).Wants {
+	if !known || !c.mayTrain(s, p) || !c.rates[p].Measured(now).Wants {
 		return
 	}
 	if t := s.trains[p]; t != nil {
@@ -68,14 +48,12 @@ func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 			return
 		}
 		delete(s.trains, p)
-		if t.check {
-			c.rates.put(p, c.rates[p].Checked(now))
-		} else if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
+		if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
 			c.upsert(now, s, s.entry.Paths) // TCP waits no longer
 			return
 		}
 	}
-	t := &pathTrain{sent: now, check: check}
+	t := &pathTrain{sent: now}
 	if s.trains == nil {
 		s.trains = make(map[Path]*pathTrain)
 	}
@@ -103,26 +81,11 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire
 	}
 	if rate, ok := pr.train.HandleAnswer(arrivalOf(now, p), pr.behind, trainBytes); ok {
 		delete(s.trains, pr.path)
-		c.rates.put(pr.path, c.rateAfter(now, pr, rate))
+		c.rates.put(pr.path, c.rates[pr.path].With(now, rate))
 		c.upsert(now, s, s.entry.Paths)
 		c.measureRate(now, s, pr.path)
 	}
 	return true
-}
-
-// rateAfter returns the rate of a path after a train.
-func (c *steering) rateAfter(now time.Time, pr probe, bytes float64) multipath.Rate {
-	r := c.rates[pr.path]
-	switch {
-	case !pr.train.check:
-	case r.IsRise(now, bytes):
-		r = r.Changed(now, r.Measured(now).Bytes)
-	case r.IsFall(now, bytes):
-		return r.Slower(now, bytes)
-	default:
-		return r.Checked(now)
-	}
-	return r.With(now, bytes)
 }
 
 // arrivalOf returns when a probe arrived, given its answer.

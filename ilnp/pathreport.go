@@ -161,7 +161,6 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		c.refuse(now, s.key, reason)
 		return
 	}
-	c.followRate(now, s, pr.path, e.State(now).Out)
 	c.leaveBlackHole(now, s, pr.path, e)
 }
 

@@ -1,19 +1,16 @@
 package multipath
 
 import (
-	"math"
 	"slices"
 	"time"
 )
 
 // Bounds of an Estimator.
 const (
-	samplesMost = 48 // that are kept of each direction
-	lossLeast   = 20 // packets, of fewer no share is known
-	missingOver = 3  // samples of which Missing takes the median
-	deadLeast   = 3  // packets without a trace
-	fullQueue   = 15 * time.Millisecond
-	fullStays   = time.Second      // a queue that may be that of a slower path, or a longer path
+	samplesMost = 48               // that are kept of each direction
+	lossLeast   = 20               // packets, of fewer no share is known
+	missingOver = 3                // samples of which Missing takes the median
+	deadLeast   = 3                // packets without a trace
 	alikeWithin = 0.02             // mean sizes of packets that were counted alike differ by less
 	clockAnew   = 10 * time.Minute // without a report: the clock of the other end is not followed any longer
 )
@@ -228,17 +225,6 @@ func (d *direction) rates() (sent, rate float64, ok bool) {
 	return 0, 0, false
 }
 
-// waited returns the shortest and the longest time that the probes of the last so long have waited in
-// queues; false: there are none as old.
-func (d *direction) waited(over time.Duration) (least, most time.Duration, ok bool) {
-	least = math.MaxInt64
-	for n, i := len(d.samples)-1, len(d.samples)-1; i >= 0 && !ok; i-- {
-		t := d.samples[i].delay - min(d.least, d.leastOld)
-		least, most, ok = min(least, t), max(most, t), d.samples[n].at-d.samples[i].at >= over
-	}
-	return least, most, ok
-}
-
 // loss returns the share of packets that did not arrive. What is missing by a report differs
 // from what was lost by then: some are under way yet, as the probe has overtaken them, or one
 // count was read late. Medians of the older and of the newer half of all reports are free of
@@ -291,11 +277,6 @@ func (d *direction) state(zero, now time.Time) Direction {
 	}
 	s.At, s.Queue, s.Life = zero.Add(last.seen), last.delay-min(d.least, d.leastOld), d.life(last)
 	s.Sent, s.Rate, _ = d.rates()
-	if least, _, ok := d.waited(RateOver); ok && least >= fullQueue {
-		s.Full = s.Rate
-		least, most, ok := d.waited(fullStays)
-		s.Stays = ok && least >= max(fullQueue, most/2) // jitter is not so even
-	}
 	s.Loss, s.LossKnown = d.loss()
 	s.Missing, s.Still = last.left.Packets-d.grew.left.Packets, last.at-d.unmet.at
 	return s

@@ -17,11 +17,7 @@ const (
 	rateMissed = 3                      // and those of them that may stay without an answer
 	rateEnough = 3                      // trains that suffice
 	rateAgree  = 1.2                    // if their rates differ by less
-	rateSlower = 2                      // trains in a row that tell a slower path
 	rateAlike  = 1.6                    // rates that differ by less are treated as equal,
-	checkEvery = 2 * time.Second        // between two trains that look whether a path has become faster, at least,
-	doubtEvery = 300 * time.Millisecond // the same where a queue says that it may be slower
-	checkPart  = 0.002                  // and the part of its rate that they may take
 	trainLeast = 500 * time.Microsecond // and so are those of paths that take less for a train: hosts are not that exact
 )
 
@@ -71,8 +67,6 @@ type Rate struct {
 	trains []float64 // bytes a second, the fastest first
 	missed int       // trains that were not answered
 	at     time.Time // of the last one
-	held   float64   // counts until enough trains agree; 0: none does
-	slower int       // trains in a row that a much slower path would have had
 }
 
 // With returns the rate after one more train.
@@ -89,54 +83,6 @@ func (r Rate) With(now time.Time, bytes float64) Rate {
 func (r Rate) Without(now time.Time) Rate {
 	r = r.lasting(now)
 	r.missed, r.at = r.missed+1, now
-	return r
-}
-
-// Changed returns a rate that is to be measured anew, as it seems to be this one now. Until enough trains
-// agree it is.
-func (Rate) Changed(now time.Time, bytes float64) Rate { return Rate{at: now, held: bytes} }
-
-// IsFall reports whether a path that carries so much while packets wait before it has become slower.
-func (r Rate) IsFall(now time.Time, full float64) bool {
-	m := r.Measured(now)
-	return full > 0 && m.Sure && m.Bytes >= rateAlike*full
-}
-
-// Slower returns the rate after a train that was to look whether it has changed, and was as slow as IsFall
-// says. One may have met other packets; when another follows, the rate is to be measured anew.
-func (r Rate) Slower(now time.Time, bytes float64) Rate {
-	if r.slower++; r.slower >= rateSlower {
-		return r.Changed(now, bytes).With(now, bytes)
-	}
-	r.at = now
-	return r
-}
-
-// IsRise reports whether a train shows that a path has become faster.
-func (r Rate) IsRise(now time.Time, bytes float64) bool {
-	m := r.Measured(now)
-	return m.Sure && bytes >= rateAlike*m.Bytes
-}
-
-// Checks reports whether a train is to look whether the path has become faster, while data fill it: they
-// cannot show that. bytes is what a train has.
-func (r Rate) Checks(now time.Time, rate float64, bytes int) bool {
-	m := r.Measured(now)
-	if !m.Sure || m.Wants || 2*rate < m.Bytes {
-		return false
-	}
-	every := max(checkEvery, time.Duration(float64(bytes)/(checkPart*m.Bytes)*float64(time.Second)))
-	return now.Sub(r.at) >= every
-}
-
-// Doubts reports whether a train is to look whether the path has become slower, where a queue stays.
-func (r Rate) Doubts(now time.Time, full float64) bool {
-	return r.IsFall(now, full) && now.Sub(r.at) >= doubtEvery
-}
-
-// Checked returns the rate after a train that was to look whether it has changed, and has not.
-func (r Rate) Checked(now time.Time) Rate {
-	r.at, r.slower = now, 0
 	return r
 }
 
@@ -166,10 +112,6 @@ func (r Rate) Measured(now time.Time) Measured {
 		}
 	}
 	m := Measured{Wants: len(r.trains) < rateTrains && r.missed < rateMissed}
-	if r.held > 0 {
-		m.Bytes, m.Most, m.Sure = r.held, r.held, true
-		return m
-	}
 	if n := len(r.trains); n > 0 {
 		m.Bytes, m.Most = r.trains[min(1, n-1)], r.trains[0]
 	}

@@ -67,12 +67,10 @@ func (l Life) String() string {
 
 // Direction is what is known of one direction of a path. All rates are bytes of data a second.
 type Direction struct {
-	At    time.Time // of the last report that counted; zero: nothing is known
-	Sent  float64   // rate at which the sender has sent of late (RateOver),
-	Rate  float64   // and at which that has arrived
-	Most  float64   // greatest Rate of the last ten to twenty seconds
-	Full  float64   // Rate, if probes have waited in a queue all the time: the path carries no more; else 0
-	Stays bool      // that has been so for a second, each probe at least half as long as any other
+	At   time.Time // of the last report that counted; zero: nothing is known
+	Sent float64   // rate at which the sender has sent of late (RateOver),
+	Rate float64   // and at which that has arrived
+	Most float64   // greatest Rate of the last ten to twenty seconds
 
 	Loss      float64 // share of the packets of the last LossOver that did not arrive
 	LossKnown bool    // enough packets were sent, and counted alike, for Loss to mean something

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"roam"
 )
 
 // fetches returns how long transfers to the mobile host take, one after the other, in order of time. The
@@ -56,42 +54,6 @@ func TestFetches(t *testing.T) {
 					t.Errorf("takes %v of %v alone", all, alone[10])
 				}
 			})
-		}
-	}
-}
-
-// TestRatesChange: shares follow rates that change under a connection. After 10 s it has 0.9 of both paths by
-// the rates of then; where the better path has risen, or the other one is better now, it has 0.9 of
-// that after 2 s. Where the better path falls below the other one, it takes longer: that the path is not merely
-// longer now, trains have to show.
-func TestRatesChange(t *testing.T) {
-	const rtt = 20 * time.Millisecond
-	for _, c := range []struct {
-		wires [2]int // Mb/s
-		link  int
-		to    int
-		soon  float64 // at least, in 2 s
-		late  float64 // and in 10 s
-	}{
-		{[2]int{50, 25}, 1, 10, 0.5, 0.75},
-		{[2]int{50, 10}, 2, 50, 0.9, 0.9},
-		{[2]int{10, 10}, 2, 50, 0, 0.9},
-		{[2]int{50, 50}, 2, 100, 0.9, 0.9},
-	} {
-		w := bulkWorld(t, true, wire{c.wires[0], rtt}, wire{c.wires[1], rtt})
-		b := w.mobile.Bulk(w.server)
-		w.Run(4 * time.Second)
-		w.mobile.SetRates(roam.LinkID(c.link), c.to*125000)
-		after := c.wires
-		after[c.link-1] = c.to
-		const dataOfPacket = 0.94
-		w.Run(2 * time.Second)
-		soon := w.goodput(b, 2*time.Second) / (dataOfPacket * float64(max(after[0], after[1])))
-		w.Run(6 * time.Second)
-		late := w.goodput(b, 2*time.Second) / (dataOfPacket * float64(after[0]+after[1]))
-		t.Logf("%v, then %v: %.2f, %.2f", c.wires, after, soon, late)
-		if soon < c.soon || late < c.late {
-			t.Errorf("%v Mb/s, then %v: %.2f of the better path in 2 s, %.2f of the sum in 10 s", c.wires, after, soon, late)
 		}
 	}
 }
