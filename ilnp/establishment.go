@@ -412,8 +412,8 @@ func (c *Core) HandleActivity(now time.Time, as []Activity) {
 	c.preinstalled.updateAged(now)
 }
 
-// read takes what was counted for one session. It returns how many sizes of paths it asked for,
-// which it does only if it may.
+// read handles what the data plane counted for one session. It returns how many probes of the path MTU it
+// sent, which it does only if it may.
 func read(c *Core, now time.Time, s *session, a Activity, mayAsk bool) (asked int) {
 	alive := a.LastRx.After(s.lastRx) && s.dead
 	s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)

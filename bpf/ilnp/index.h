@@ -91,33 +91,6 @@ static __always_inline __u32 index_place(__u64 entry)
 	return (entry >> INDEX_ENTRY & INDEX_SLOT) - 1;
 }
 
-/* The session with these aliases, or null. place becomes its index in sessions. */
-static __always_inline struct session_entry *search_session(const struct session_key *k, __u32 *place)
-{
-	struct host *h = this_host();
-	__u64 hash;
-
-	if (!h)
-		return 0;
-	hash = index_hash(h, k);
-	for (int i = 0; i < 2; i++) {
-		__u32 n = (i ? hash >> INDEX_SECOND : hash) & index_mask;
-		const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
-		__u64 entry = b ? search_bucket(b, hash) : 0;
-		struct session_entry *p;
-
-		if (!entry)
-			continue;
-		fetch_live(entry & INDEX_SLOT);
-		n = index_place(entry);
-		p = bpf_map_lookup_elem(&sessions, &n);
-		*place = n;
-		if (p && is_session_of(p, k))
-			return p;
-	}
-	return 0;
-}
-
 /* The line, to be read after that value was: address dependencies order loads on all
  * processors, and BPF has no cheaper order of loads. Where loads keep their order anyway,
  * they need not wait.
@@ -132,8 +105,8 @@ static __always_inline void *after(const void *line, __u64 value)
 	return (void *)line + value;
 }
 
-/* The entry of the index of the session with these aliases, or 0: what search_line does not
- * find at once. Global, so that its code lies elsewhere.
+/* The entry of the index of the session with these aliases, or 0. Global, so that the verifier
+ * looks at it once, and that its code lies elsewhere.
  */
 __noinline __u64 search_index(const struct session_key *k)
 {
@@ -149,8 +122,11 @@ __noinline __u64 search_index(const struct session_key *k)
 		__u64 entry = b ? search_bucket(b, hash) : 0;
 		struct session_entry *p;
 
+		if (!entry)
+			continue;
+		fetch_live(entry & INDEX_SLOT);
 		n = index_place(entry);
-		p = entry ? bpf_map_lookup_elem(&sessions, &n) : 0;
+		p = bpf_map_lookup_elem(&sessions, &n);
 		if (p && is_session_of(p, k))
 			return entry;
 	}
@@ -204,14 +180,12 @@ static __always_inline struct session_live *search_line(const struct host *h, co
 /* The session is not where it is looked for first. More than any such result. */
 #define ELSEWHERE (1 << 30 | 1 << 29)
 
-/* The same as a result of a compact path. Global, so that the verifier looks at it once
- * and not for every caller.
- */
-__noinline int find_place(const struct session_key *k)
+/* The place of the session with these aliases, as a result of a compact path. */
+static __always_inline int find_place(const struct session_key *k)
 {
-	__u32 place;
+	__u64 entry = search_index(k);
 
-	return k && search_session(k, &place) ? UNSETTLED + 1 + place : UNSETTLED;
+	return entry ? UNSETTLED + 1 + index_place(entry) : UNSETTLED;
 }
 
 /* The session in a place, or null. */

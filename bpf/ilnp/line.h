@@ -33,14 +33,6 @@ static __always_inline int is_still(const struct session_live *l, __u64 word)
 	return settled_word(after(l, read)) == word;
 }
 
-/* The state of the session, 0 if it is that of another entry. */
-static __always_inline __u32 settled_state(const struct session_live *l, __u64 word)
-{
-	__u32 state = *(const volatile __u32 *)&l->state;
-
-	return state >> STATE_EDITION == (__u16)word ? state : 0;
-}
-
 /* The entry of the session, or null if the line says of another one. */
 static __always_inline struct session_entry *settled_entry(__u32 place, __u64 word)
 {
