@@ -33,7 +33,7 @@ func newForgetful(t *testing.T) (h *Host, state string) {
 // TestRetirementIsSaved: nothing but the state file remembers a retired peer, so it is written at once.
 func TestRetirementIsSaved(t *testing.T) {
 	h, state := newForgetful(t)
-	h.forget(time.Now(), h.engine.Core(), 9, true)
+	forget(h, time.Now(), h.engine.Core(), 9, true)
 	testutil.Eventually(t, 10*time.Second, func() bool {
 		_, err := os.Stat(state)
 		return err == nil
@@ -55,7 +55,7 @@ func TestFormerKeyGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.nid, h.former = 7, first.NID
-	h.forgetFormer(now.Add(2 * time.Hour))
+	forgetFormer(h, now.Add(2*time.Hour))
 	if _, err := os.Stat(keyfile.OldPath(h.cfg)); !os.IsNotExist(err) || h.former != 0 {
 		t.Errorf("the file of the old key: %v; former %v", err, h.former)
 	}

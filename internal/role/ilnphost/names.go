@@ -99,7 +99,7 @@ func (h *Host) loadNames(core *ilnp.Core) error {
 }
 
 // forget forgets a correspondent that is in no file any more. The sessions of one that is retired go on.
-func (h *Host) forget(now time.Time, core *ilnp.Core, nid roam.NID, retired bool) {
+func forget(h *Host, now time.Time, core *ilnp.Core, nid roam.NID, retired bool) {
 	delete(h.records, nid)
 	if !retired {
 		core.RemovePeer(now, nid)
@@ -124,7 +124,7 @@ func (h *Host) useHosts(
 		if wanted[nid] || unreadable(hosts) {
 			continue
 		}
-		h.forget(now, core, nid, nid == retired)
+		forget(h, now, core, nid, nid == retired)
 		if err := h.plane.Forget(nid); err != nil {
 			return nil, err
 		}
