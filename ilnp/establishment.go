@@ -197,6 +197,7 @@ const (
 	WhyNoILNP     = "no ILNP there"           // it said so by a Parameter Problem
 	WhyRemembered = "no ILNP there before"    // an earlier session was plain
 	WhyNoNonce    = "answers without a nonce" // plain packets come back, none with a nonce
+	WhyNoProof    = "answers without its key" // with a nonce, and without the proof that its key is asked for
 )
 
 // whyPlain says why a session is plain IPv6; "" when it is not.
@@ -204,6 +205,8 @@ func (s *session) whyPlain() string {
 	switch {
 	case s.state != Plain:
 		return ""
+	case s.noProof:
+		return WhyNoProof
 	case s.fallback == unanswered:
 		return WhyNoAnswer
 	case s.refused:
@@ -241,7 +244,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L64) {
 	was := s.state
 	s.state, s.fallback, s.remoteNonce = Established, noFallback, remoteNonce
-	s.refused, s.remembered = false, false
+	s.refused, s.remembered, s.noProof = false, false, false
 	c.rekeySession(now, s)
 	if k := c.recordOf(s); k != nil {
 		k.plainUntil = time.Time{}

@@ -19,24 +19,28 @@ type guard struct {
 }
 
 // setGuard takes over what the user wants; packets that were refused before are not refused any more. A session
-// that is plain and must not be any more ends.
+// that is plain and must not be any more ends. So does one that waits for a proof which is not needed any more: the
+// next packet begins one without.
 func (c *Core) setGuard(now time.Time, k *correspondent, p Peer) {
 	if k.guard.on == p.Guarded && k.guard.optional == p.Optional {
 		return
 	}
 	k.guard = guard{on: p.Guarded, optional: p.Optional}
 	for _, s := range c.of(k.nid) {
-		if s.state == Plain {
+		switch {
+		case p.Optional && s.hs != nil && s.state != Established:
+			c.endSession(now, s, reasonOptional)
+		case s.state == Plain:
 			c.refusesPlain(now, s)
 		}
 	}
 }
 
-// refusesPlain ends a session that has become plain although its peer is guarded, and reports
-// whether it did. Held packets are answered with Destination Unreachable.
+// refusesPlain ends a session that has become plain although its peer is guarded, or has ILNP and does
+// not prove itself, and reports whether it did. Held packets are answered with Destination Unreachable.
 func (c *Core) refusesPlain(now time.Time, s *session) bool {
 	k := c.recordOf(s)
-	if k == nil || !k.guard.on {
+	if k == nil || !k.guard.on && !s.noProof {
 		return false
 	}
 	k.guard.why, k.guard.until = s.whyPlain(), now.Add(guardFor)
@@ -48,6 +52,17 @@ func (c *Core) refusesPlain(now time.Time, s *session) bool {
 
 // reasonGuarded is why a session ended that must not be plain.
 const reasonGuarded = "plain IPv6 is not allowed with this peer, as its key is known"
+
+// reasonOptional is why a session ended whose peer may lack its key from now on.
+const reasonOptional = "it waited for a proof that is not needed any more"
+
+// refusal says why connections to the peer of a session fail; "": they do not.
+func (k *correspondent) refusal(s *session) string {
+	if s.state == Established && s.dead && s.noProof {
+		return WhyNoProof
+	}
+	return k.guard.why
+}
 
 // isGuarded reports whether a session must not become plain.
 func (ca *cache) isGuarded(s *session) bool {

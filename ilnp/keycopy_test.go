@@ -121,9 +121,7 @@ func TestKeyCopyIsTold(t *testing.T) {
 	p.open()
 	p.wantProved()
 	first, s := p.a, p.session(p.b)
-	newer := newBench(t, func(c *Config) {
-		c.Key, c.Rand = &p.keys[0], seeded{rand.New(rand.NewPCG(8, 8))}
-	})
+	newer := newBench(t, func(c *Config) { c.Key, c.Rand = &p.keys[0], seeded{rand.New(rand.NewPCG(8, 8))} })
 	newer.now = first.now
 	newer.prefix(1, netQ, roam.Infinite)
 	p.know(newer, 0)
@@ -132,6 +130,7 @@ func TestKeyCopyIsTold(t *testing.T) {
 	for range 40 {
 		for _, h := range []*bench{first, newer} {
 			for _, m := range h.sent {
+				p.wire = append(p.wire, m.Packet)
 				p.deliver(p.b, m.Packet)
 			}
 			h.sent = nil

@@ -113,9 +113,9 @@ func (c *steering) rekeySession(now time.Time, s *session) {
 	if !known {
 		return // it goes on with the keys that it has
 	}
-	was, had := s.keys != nil, s.keyIn()
+	had := s.keyIn()
 	s.rekey(now, secret)
-	if (was != (s.keys != nil) || had != s.keyIn()) && s.state == Established && s.entry.Seq != 0 {
+	if had != s.keyIn() && s.state == Established && s.entry.Seq != 0 {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }

@@ -98,7 +98,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		return
 	}
 	if s.state != Established && c.proves(s.remoteNID) {
-		handshakes{c}.offerAgain(now, s) // a reply proves nothing of that
+		handshakes{c}.repliedUnproven(now, s)
 		return
 	}
 	c.learnControl(now, s, func(v *control) { v.noteControl(pr, p) })

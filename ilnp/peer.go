@@ -224,7 +224,7 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 	p.Unkeyed = p.Keyed && s.keys.unkeyed
 	p.Listed = c.isListed(s)
 	if k := c.recordOf(s); k != nil {
-		p.Names, p.PlainRefused, p.KeyCopy = slices.Clone(k.names), k.guard.why, slices.Clone(k.copiedAt(now))
+		p.Names, p.PlainRefused, p.KeyCopy = slices.Clone(k.names), k.refusal(s), slices.Clone(k.copiedAt(now))
 	}
 	if k := c.known[s.remoteNID]; k != nil && p.Proved {
 		p.OwnKeyCopy = slices.Clone(k.oursAt(now))

@@ -97,6 +97,13 @@ func (c handshakes) offerAgain(now time.Time, s *session) {
 	}
 }
 
+// repliedUnproven handles a reply to a probe from a peer that has to prove itself. It shows that the node there has
+// ILNP, and no key: without one plain IPv6 does not work either, as that node answers with a nonce.
+func (c handshakes) repliedUnproven(now time.Time, s *session) {
+	s.noProof = true
+	c.offerAgain(now, s)
+}
+
 // newOffer makes an offer that differs from those before.
 func (c handshakes) newOffer(now time.Time, s *session) {
 	h, k := s.hs, c.known[s.remoteNID]

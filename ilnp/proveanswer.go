@@ -175,7 +175,7 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 func (c handshakes) proveTimeout(now time.Time, s *session) {
 	switch a := s.agreed; {
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
-		s.hs = nil // what answered with another nonce was not the peer, or it is gone
+		s.hs, s.noProof = nil, true // what answered with another nonce was not the peer, or that has lost its key
 		c.upsert(now, s, s.entry.Paths)
 	case s.hs != nil:
 		c.offer(now, s)

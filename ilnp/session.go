@@ -30,6 +30,7 @@ type session struct {
 	hs                      *handshake // under way; nil: none
 	agreed                  *agreement // nil: the peer has proven nothing at set-up
 	crossed                 *crossed   // nil: no offer of ours is given up for the peer's that agreed is of
+	noProof                 bool       // it has answered probes with a nonce, and no proof
 	profile
 	fallback      fallback
 	refused       bool      // a Parameter Problem was why it fell back

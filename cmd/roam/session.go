@@ -94,7 +94,7 @@ func (pr *printer) session(s control.Session) {
 		pr.sessionFigures(line, s)
 	}
 	if s.Refused.Why != "" {
-		line("refused", "plain IPv6, as its key is known: %s", s.Refused.Why)
+		line("refused", "%s, as its key is known: %s", refusedLevel(s.Refused.Why), s.Refused.Why)
 		line("", "to allow it: %s", s.Refused.Allow)
 	}
 	name := "locators"
@@ -115,6 +115,14 @@ func (pr *printer) session(s control.Session) {
 		pr.path(line, name, o.Path, "not used: "+o.By)
 		name = ""
 	}
+}
+
+// refusedLevel says what is not used with a peer that shows too little.
+func refusedLevel(why string) string {
+	if why == control.WhyNoProof {
+		return "ILNP without a proof"
+	}
+	return "plain IPv6"
 }
 
 // path prints a path with remarks on it: below it, where they do not fit behind it.

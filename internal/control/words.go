@@ -42,6 +42,7 @@ const (
 	WhyNoILNP     = "no ILNP there"           // it said so by a Parameter Problem
 	WhyRemembered = "no ILNP there before"    // an earlier session was plain
 	WhyNoNonce    = "answers without a nonce" // plain packets come back, none with a nonce
+	WhyNoProof    = "answers without its key" // with a nonce, and without a proof
 )
 
 // What says who the peer of a session is: Session.Proof.

@@ -104,7 +104,13 @@ func places(list []roam.L64) string {
 
 // lookRefusedPlain reports that this host does not talk to a peer, as plain IPv6 is all that works.
 func lookRefusedPlain(e *examination, peer string, r control.PlainRefusal) {
-	if r.Why == "" {
+	switch r.Why {
+	case "":
+		return
+	case control.WhyNoProof:
+		e.add(Fault, "key", "run `roam key show` on it: if it has no key, or another one than before, add the "+
+			"lines of both hosts anew; if its version has no keys: `"+r.Allow+"`", "connections to %s fail: "+
+			"it answers without the key that this host has of it, or without this host's", peer)
 		return
 	}
 	e.add(Fault, "key", "see that Roam runs there and knows this host, and that the path lets its options pass; if plain "+

@@ -157,6 +157,20 @@ func TestRefusedPlain(t *testing.T) {
 	}
 }
 
+// TestAnswersWithoutKey: a peer that answers without its key is named with the command that makes it
+// optional, not with one for plain IPv6.
+func TestAnswersWithoutKey(t *testing.T) {
+	f := well()
+	f.Sessions = []control.Session{{NID: 9, RemoteAlias: 9, Names: []string{"c"}, Proof: "keyed",
+		State:   control.StateKnown,
+		Refused: control.PlainRefusal{Why: control.WhyNoProof, Allow: "roam add 'nid=1:2:3:4 key=optional c'"}}}
+	b := bad(f)
+	if len(b) != 1 || !strings.Contains(b[0], "answers without the key") || !strings.Contains(b[0], "key=optional") ||
+		strings.Contains(b[0], "plain IPv6") {
+		t.Errorf("findings %q", b)
+	}
+}
+
 func TestRefusedUnlisted(t *testing.T) {
 	f := well()
 	f.Refused = 3

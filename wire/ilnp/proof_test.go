@@ -123,3 +123,11 @@ func FuzzProof(f *testing.F) {
 		}
 	})
 }
+
+// TestProofListsNoZero: the zeros behind a list are no locator.
+func TestProofListsNoZero(t *testing.T) {
+	p := Proof{Locators: [ProofLocators]roam.L64{7}}
+	if p.Lists(0) || !p.Lists(7) || p.Lists(8) {
+		t.Errorf("lists 0: %t, 7: %t, 8: %t", p.Lists(0), p.Lists(7), p.Lists(8))
+	}
+}

@@ -112,14 +112,19 @@ func shownSession(h *Host, p ilnp.PeerState, t dataplane.Traffic) control.Sessio
 // refusalOf returns why plain IPv6 was refused to a peer, and how to allow it.
 func refusalOf(p ilnp.PeerState, r naming.Record) (out control.PlainRefusal) {
 	if p.PlainRefused != "" {
-		out = control.PlainRefusal{Why: p.PlainRefused, Allow: allowPlain(r)}
+		out = control.PlainRefusal{Why: p.PlainRefused, Allow: allowLess(r, p.PlainRefused)}
 	}
 	return out
 }
 
-// allowPlain returns the command that allows plain IPv6 to the peer of a record.
-func allowPlain(r naming.Record) string {
-	r.Plain = naming.PlainYes
+// allowLess returns the command that allows what is less than ILNP with a proof to the peer of a record:
+// ILNP without one where the peer answers so, else plain IPv6.
+func allowLess(r naming.Record, why string) string {
+	if why == ilnp.WhyNoProof {
+		r.Optional = true
+	} else {
+		r.Plain = naming.PlainYes
+	}
 	return "roam add '" + r.HostsLine() + "'"
 }
 

@@ -52,6 +52,7 @@ func TestWordsOfTheCommands(t *testing.T) {
 		string(control.Duality): modeName(ilnp.Duality), control.AcceptKnown: acceptName(ilnp.Known),
 		control.StatePlain: sessionStateName(ilnp.Plain), control.ChecksumRFC6741: ilnp.RuleRFC6741.String(),
 		control.WhyNoILNP: ilnp.WhyNoILNP, control.WhyRemembered: ilnp.WhyRemembered, control.WhyNoNonce: ilnp.WhyNoNonce,
+		control.WhyNoProof:             ilnp.WhyNoProof,
 		control.KindSessionEstablished: kindName(ilnp.SessionEstablished),
 		control.KindSessionFellBack:    kindName(ilnp.SessionFellBack),
 		control.KindUpdateAcked:        kindName(ilnp.UpdateAcked), control.KindUpdateFailed: kindName(ilnp.UpdateFailed),

@@ -88,7 +88,7 @@ func (h *Host) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
 		}
 	}
 	if ev.Kind == ilnp.PlainRefused {
-		more = append(more, "allow", allowPlain(h.records[ev.Key.Remote]))
+		more = append(more, "allow", allowLess(h.records[ev.Key.Remote], ev.Reason))
 	}
 	if (ev.Kind == ilnp.SessionFellBack || ev.Kind == ilnp.PlainRefused) && ev.Reason == ilnp.WhyNoILNP {
 		more = append(more, h.missingHalf(ev.Time)...)

@@ -109,14 +109,19 @@ func watchFormer(h *Host, now time.Time) {
 	}
 	h.log.Info("the former node identifier is given up: its sessions are over, its key no longer vouches",
 		"nid", h.former)
+	forgetFormer(h, now)
+	if err := h.plane.SetHost(h.settings); err != nil {
+		h.log.Warn("the data plane still has the former node identifier", "err", err)
+	}
+}
+
+// forgetFormer forgets that this host had another identifier before, on the disk too if its time is over.
+func forgetFormer(h *Host, now time.Time) {
 	h.engine.Core().ForgetFormer(now)
 	if _, err := keyfile.Expire(h.cfg, h.former, now); err != nil { // it would bring the identifier back at the next start
 		h.log.Warn("the key of the former node identifier stays, although its time is over", "err", err)
 	}
 	h.former, h.settings.NIDs = 0, []roam.NID{h.nid}
-	if err := h.plane.SetHost(h.settings); err != nil {
-		h.log.Warn("the data plane still has the former node identifier", "err", err)
-	}
 }
 
 func (h *Host) coreConfig(probeID uint16) ilnp.Config {

@@ -98,6 +98,17 @@ func (h *Host) loadNames(core *ilnp.Core) error {
 	return err
 }
 
+// forget forgets a correspondent that is in no file any more. The sessions of one that is retired go on.
+func forget(h *Host, now time.Time, core *ilnp.Core, nid roam.NID, retired bool) {
+	delete(h.records, nid)
+	if !retired {
+		core.RemovePeer(now, nid)
+		return
+	}
+	core.RetirePeer(now, nid)
+	h.engine.SaveNow(now) // its record is gone from the files: without this its sessions would go with it
+}
+
 // useHosts takes over what the files say: who is not in them any more is forgotten, but for the
 // sessions of one that is retired; records that are new or others than before are made known;
 // with all, every record is. full says who has no room in the data plane; err is any other failure.
@@ -113,13 +124,7 @@ func (h *Host) useHosts(
 		if wanted[nid] || unreadable(hosts) {
 			continue
 		}
-		delete(h.records, nid)
-		if nid == retired {
-			core.RetirePeer(now, nid)
-			h.engine.SaveNow(now) // its record is gone from the files: without this its sessions would go with it
-		} else {
-			core.RemovePeer(now, nid)
-		}
+		forget(h, now, core, nid, nid == retired)
 		if err := h.plane.Forget(nid); err != nil {
 			return nil, err
 		}
