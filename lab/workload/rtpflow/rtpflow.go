@@ -120,6 +120,7 @@ func (r *recorder) run(in io.Reader, status io.Writer) error {
 	wg.Go(func() { discard(r.control) })
 	_, quit := agent.Commands(in)
 	agent.Status(status, quit, func() string { return fmt.Sprintf("%d %d", r.count.Load(), r.nbytes.Load()) })
+	udpflow.ReadOut(r.media)
 	_, _ = r.media.Close(), r.control.Close()
 	wg.Wait()
 	fmt.Fprintf(status, "rcvbuf_errors %d\n", udpflow.RcvbufErrors()-before)

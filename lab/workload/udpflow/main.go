@@ -98,6 +98,7 @@ func (e *end) run(out string, begins bool, in io.Reader, status io.Writer) error
 	agent.Status(status, quit, func() string {
 		return fmt.Sprintf("%d %d %d", e.sent.Load(), e.got.Load(), e.failed.Load())
 	})
+	ReadOut(e.conn)
 	dropped := bufferDrops(e.drops(), RcvbufErrors()-e.full)
 	_ = e.conn.Close()
 	wg.Wait()
@@ -157,5 +158,24 @@ func (e *end) drops() (n uint64) {
 	}
 	return socketDrops(string(b), st.Ino)
 }
+
+// ReadOut waits until whoever reads the socket has read all that it holds, 10 s at most. On a busy machine
+// a reader can be seconds late, and what is unread when the socket is closed would count as lost.
+func ReadOut(c *net.UDPConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	for by := time.Now().Add(readOutWithin); time.Now().Before(by); time.Sleep(time.Millisecond) {
+		held := 0
+		if raw.Control(func(fd uintptr) { held, err = unix.IoctlGetInt(int(fd), unix.SIOCINQ) }) != nil || err != nil ||
+			held == 0 {
+			return
+		}
+	}
+}
+
+// readOutWithin is the longest that ReadOut waits.
+const readOutWithin = 10 * time.Second
 
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }

@@ -226,6 +226,34 @@ func TestBothWaysOverLoopback(t *testing.T) {
 	}
 }
 
+// What has arrived when an end ends is not lost, however late its reader is.
+func TestEndReadsAllThatArrived(t *testing.T) {
+	testutil.Need(t, "ipv6")
+	conn, err := listen("[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := dial(conn.LocalAddr().(*net.UDPAddr).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	const n = 5000
+	buf := append(binary.BigEndian.AppendUint32(nil, magic), make([]byte, 60)...)
+	for range n { // nobody reads yet
+		if _, err := to.Write(buf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := &end{conn: conn, first: make(chan struct{}), full: RcvbufErrors()}
+	if err := e.run(filepath.Join(t.TempDir(), "late"), false, strings.NewReader(""), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.got.Load(); got != n {
+		t.Errorf("%d of %d read", got, n)
+	}
+}
+
 func TestMainRefuses(t *testing.T) {
 	for _, args := range []string{"", "--listen x", "--listen x --to y --out z", "--to y --out z --size 3",
 		"--to y --out z --rate -1", "--nonsense"} {
