@@ -42,7 +42,7 @@ func TestSessionShowStreams(t *testing.T) {
 			}
 		})
 		if status, _, errs := w.try(args...); status != 0 || late > 0 {
-			t.Errorf("%v: status %d, %s; %d sessions were read before the last one was printed", args, status, errs, late)
+			t.Errorf("%v: status %d, %s; %d were read too early", args, status, errs, late)
 		}
 	}
 	w := newWorld(t)
@@ -109,7 +109,8 @@ func TestSessionWhoseCountsFail(t *testing.T) {
 	}
 	_, out, _ = w.try("session", "show", "--json")
 	var list []control.Session
-	if err := json.Unmarshal([]byte(out), &list); err != nil || list[0].CountsError == "" || list[1].CountsError != "" {
+	err := json.Unmarshal([]byte(out), &list)
+	if err != nil || list[0].CountsError == "" || list[1].CountsError != "" {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -119,7 +120,8 @@ func TestUnknownPeerAmongMany(t *testing.T) {
 	w := newWorld(t)
 	w.many(1_000, func(int) {})
 	status, _, errs := w.try("session", "show", "nobody")
-	if status != 1 || len(errs) > 2_000 || !strings.Contains(strings.Join(strings.Fields(errs), " "), "and 980 more") {
+	flat := strings.Join(strings.Fields(errs), " ")
+	if status != 1 || len(errs) > 2_000 || !strings.Contains(flat, "and 980 more") {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }

@@ -137,7 +137,8 @@ func pictureOf(before, list []control.Session, now time.Time, took time.Duration
 		if len(s.Names) > 0 {
 			one.Name = s.Names[0]
 		}
-		if o, ok := old[key{s.LocalAlias, s.RemoteAlias}]; ok && o.Since.Equal(s.Since) && o.CountsError+s.CountsError == "" {
+		o, ok := old[key{s.LocalAlias, s.RemoteAlias}]
+		if ok && o.Since.Equal(s.Since) && o.CountsError+s.CountsError == "" {
 			one.Sent = rateOf(o.TxPackets, s.TxPackets, o.TxBytes, s.TxBytes, took)
 			one.Got = rateOf(o.RxPackets, s.RxPackets, o.RxBytes, s.RxBytes, took)
 		}

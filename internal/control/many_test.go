@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -8,11 +9,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/internal/control"
 	"roam/internal/control/controltest"
 )
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
 
 // TestManySessionsStream: the first session comes before the last one is read, and few are
 // under way at any time, so neither end has all of them in memory.
@@ -52,6 +57,8 @@ func TestManySessionsStream(t *testing.T) {
 
 // TestFirstSessionDoesNotWait: it comes while the second one is still to be read.
 func TestFirstSessionDoesNotWait(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	f := controltest.New()
 	one, came := f.SessionList[0], make(chan struct{})
 	f.SessionList = nil
@@ -61,14 +68,14 @@ func TestFirstSessionDoesNotWait(t *testing.T) {
 		}
 		select {
 		case <-came:
-		case <-t.Context().Done():
-			return t.Context().Err()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 		return each(one)
 	}
 	c, _ := serve(t, f)
 	n := 0
-	err := c.EachSession(t.Context(), func(control.Session) error {
+	err := c.EachSession(ctx, func(control.Session) error {
 		if n++; n == 1 {
 			close(came)
 		}
@@ -81,6 +88,8 @@ func TestFirstSessionDoesNotWait(t *testing.T) {
 
 // TestSessionsEndEarly: a caller that has enough ends the list at both ends.
 func TestSessionsEndEarly(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	f := controltest.New()
 	one, ended := f.SessionList[0], make(chan error, 1)
 	f.MoreSessions = func(each func(control.Session) error) error {
@@ -98,7 +107,7 @@ func TestSessionsEndEarly(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-t.Context().Done():
+	case <-ctx.Done():
 		t.Error("the daemon goes on")
 	}
 }
@@ -110,12 +119,14 @@ func TestSessionsThatFail(t *testing.T) {
 	f.Err = control.Errorf(control.CodeUnavailable, "not now")
 	c, _ := serve(t, f)
 	var refusal *control.Error
-	if _, err := control.Sessions(t.Context(), c); !errors.As(err, &refusal) || refusal.Code != control.CodeUnavailable {
+	_, err := control.Sessions(t.Context(), c)
+	if !errors.As(err, &refusal) || refusal.Code != control.CodeUnavailable {
 		t.Errorf("error %v", err)
 	}
 	f.Err = nil
 	f.MoreSessions = func(func(control.Session) error) error { return errors.New("the engine has stopped") }
-	list, err := control.Sessions(t.Context(), c)
+	var list []control.Session
+	list, err = control.Sessions(t.Context(), c)
 	const want = "read the daemon's answer to /v1/sessions"
 	if err == nil || !strings.Contains(err.Error(), want) || len(list) > len(f.SessionList) {
 		t.Errorf("%d sessions, error %v", len(list), err)

@@ -23,7 +23,8 @@ func newRelease(t *testing.T) *release {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const stub = "#!/bin/sh\necho \"$0 $*\"\nfor w in $FAIL; do case \"$0 $*\" in *${w%=*}*) exit ${w#*=} ;; esac; done\n"
+	const stub = "#!/bin/sh\necho \"$0 $*\"\n" +
+		"for w in $FAIL; do case \"$0 $*\" in *${w%=*}*) exit ${w#*=} ;; esac; done\n"
 	for name, text := range map[string]string{
 		"build/release-check": string(script), "build/lab": stub, "path/make": stub, "path/git": "#!/bin/sh\necho v9.9.9\n",
 	} {
