@@ -99,7 +99,9 @@ func TestTimeIsThatOfAll(t *testing.T) {
 	}
 	var out strings.Builder
 	began := time.Now()
-	c := client{connect: slow, to: l.Addr().String(), sizes: []int{3}, times: 2, warm: 300 * time.Millisecond, pause: pause}
+	c := client{
+		connect: slow, to: l.Addr().String(), sizes: []int{3}, times: 2, warm: 300 * time.Millisecond, pause: pause,
+	}
 	if err := c.run(&out); err != nil {
 		t.Fatal(err)
 	}
