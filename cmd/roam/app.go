@@ -12,7 +12,8 @@ import (
 	"roam/internal/control"
 )
 
-// patience limits the time of one request to the daemon.
+// patience limits the time in which the daemon must answer, and for which a list that it sends
+// may stand still.
 const patience = 10 * time.Second
 
 // app is one run of the command. Clock, daemon and machine are fields, so that tests can
@@ -95,13 +96,38 @@ func (a *app) backend() (control.Backend, error) {
 	return a.connect(socket), nil
 }
 
-// ask calls f with a client of the daemon and a time limit.
+// ask calls f with a client of the daemon and a time limit, which every session that comes
+// extends.
 func (a *app) ask(ctx context.Context, f func(context.Context, control.Backend) error) error {
 	b, err := a.backend()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return f(ctx, b)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(patience, func() { cancel(errSilent) })
+	defer limit.Stop()
+	err = f(ctx, patient{b, limit})
+	if err != nil && context.Cause(ctx) == errSilent {
+		return errSilent
+	}
+	return err
+}
+
+// errSilent is the end of patience.
+var errSilent = control.Errorf(control.CodeUnavailable, "the daemon has not answered for %v", patience)
+
+// patient is a daemon whose lists take as long as they do, as long as they go on.
+type patient struct {
+	control.Backend
+	limit *time.Timer
+}
+
+// EachSession stops the time while f works: it may wait for the reader of its output.
+func (p patient) EachSession(ctx context.Context, f func(control.Session) error) error {
+	return p.Backend.EachSession(ctx, func(s control.Session) error {
+		p.limit.Stop()
+		defer p.limit.Reset(patience)
+		return f(s)
+	})
 }

@@ -89,7 +89,7 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 		if f.Locators, err = b.Locators(ctx); err != nil {
 			return err
 		}
-		f.Sessions, err = b.Sessions(ctx)
+		f.Sessions, err = control.Sessions(ctx, b)
 		return err
 	})
 	if err != nil && f.Daemon == nil {
@@ -140,7 +140,7 @@ func (a *app) peerFacts(ctx context.Context, word string, sessions []control.Ses
 	})
 	// The probe may have opened the session, so read its present state.
 	_ = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
-		list, err := b.Sessions(ctx)
+		list, err := control.Sessions(ctx, b)
 		for _, s := range list {
 			if s.RemoteAlias == p.Session.RemoteAlias {
 				p.Session = &s

@@ -90,15 +90,24 @@ func (a *app) explain(ctx context.Context, word string, port []string) error {
 
 // ask collects the situation of the peer that word names.
 func (s *situation) ask(ctx context.Context, b control.Backend, word string) error {
-	list, err := b.Sessions(ctx)
+	var others known
+	found := false
+	err := b.EachSession(ctx, func(one control.Session) error {
+		switch {
+		case found:
+		case isPeer(one, word):
+			s.session, found = one, true
+		default:
+			others.add(one)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(list, func(s control.Session) bool { return isPeer(s, word) })
-	if i < 0 {
-		return control.Errorf(control.CodeNotFound, "no peer is called %q", word).WithHint("%s", listPeers(list))
+	if !found {
+		return others.refuse(word)
 	}
-	s.session = list[i]
 	if s.status, err = b.Status(ctx); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type pathsOf struct {
 }
 
 func (a *app) pathShow(ctx context.Context, args []string) error {
-	sessions, err := a.sessions(ctx, args)
+	sessions, err := sessionsOf(ctx, a, args)
 	if err != nil {
 		return err
 	}

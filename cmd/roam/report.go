@@ -155,7 +155,9 @@ func (a *app) daemonParts(ctx context.Context, s *control.Status) (parts []part)
 	}
 	ask("status.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Status(ctx) })
 	ask("locators.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Locators(ctx) })
-	ask("sessions.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Sessions(ctx) })
+	ask("sessions.json", func(ctx context.Context, b control.Backend) (any, error) {
+		return control.Sessions(ctx, b)
+	})
 	ask("peers.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Peers(ctx) })
 	ask("counters.json", func(ctx context.Context, b control.Backend) (any, error) { return b.Counters(ctx) })
 	ask("history.json", func(ctx context.Context, b control.Backend) (any, error) { return b.History(ctx) })

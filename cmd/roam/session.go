@@ -30,41 +30,60 @@ func (a *app) sessionCommand() *cobra.Command {
 	return noun
 }
 
-// sessions returns those of all peers, or of the one that args names.
-func (a *app) sessions(ctx context.Context, args []string) (list []control.Session, err error) {
-	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
-		list, err = b.Sessions(ctx)
-		return err
+// eachSession calls f for those of all peers, or of the one that args names, as they come.
+func (a *app) eachSession(ctx context.Context, args []string, f func(control.Session) error) error {
+	var others known
+	found := false
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
+		return b.EachSession(ctx, func(s control.Session) error {
+			if len(args) > 0 && !isPeer(s, args[0]) {
+				others.add(s)
+				return nil
+			}
+			found = true
+			return f(s)
+		})
 	})
-	if err != nil || len(args) == 0 {
-		return list, err
+	if err == nil && len(args) > 0 && !found {
+		err = others.refuse(args[0])
 	}
-	all := list
-	list = slices.DeleteFunc(slices.Clone(list), func(s control.Session) bool { return !isPeer(s, args[0]) })
-	if len(list) == 0 {
-		err = control.Errorf(control.CodeNotFound, "no peer is called %q", args[0]).WithHint("%s", listPeers(all))
-	}
+	return err
+}
+
+// sessionsOf returns those of all peers, or of the one that args names.
+func sessionsOf(ctx context.Context, a *app, args []string) ([]control.Session, error) {
+	list := []control.Session{}
+	err := a.eachSession(ctx, args, func(s control.Session) error {
+		list = append(list, s)
+		return nil
+	})
 	return list, err
 }
 
+// sessionShow prints sessions as they come: a host may have very many.
 func (a *app) sessionShow(ctx context.Context, args []string) error {
-	list, err := a.sessions(ctx, args)
-	if err != nil {
-		return err
-	}
 	if a.JSON {
-		return a.PrintJSON(list)
+		list := a.JSONList()
+		err := a.eachSession(ctx, args, func(s control.Session) error { return list.Add(s) })
+		if err != nil {
+			return err
+		}
+		return list.End()
 	}
-	if len(list) == 0 {
-		fmt.Fprintln(a.Out, noPeer)
-	}
-	for i, s := range list {
-		if i > 0 {
-			fmt.Fprintln(a.Out)
+	n := 0
+	err := a.eachSession(ctx, args, func(s control.Session) error {
+		if n++; n > 1 {
+			if _, err := fmt.Fprintln(a.Out); err != nil {
+				return fmt.Errorf("print: %w", err)
+			}
 		}
 		a.session(s)
+		return nil
+	})
+	if err == nil && n == 0 {
+		fmt.Fprintln(a.Out, noPeer)
 	}
-	return nil
+	return err
 }
 
 // title prints the first line about a peer; a long name has it to itself.
@@ -212,6 +231,10 @@ func (pr *printer) sessionFigures(line func(name, format string, args ...any), s
 	case "length":
 		line("tcp", "over the short paths; longer ones serve whole connections")
 	}
+	if s.CountsError != "" {
+		line("counts", "not known: %s", s.CountsError)
+		return
+	}
 	line("sent", "%d packets, %s", s.TxPackets, nbytes(s.TxBytes))
 	line("received", "%d packets, %s", s.RxPackets, nbytes(s.RxBytes))
 }
@@ -228,15 +251,30 @@ func isPeer(s control.Session, word string) bool {
 	return slices.Contains(s.Names, word)
 }
 
-func listPeers(list []control.Session) string {
-	if len(list) == 0 {
-		return noPeer
+// known are the names of peers, of which a message lists a few.
+type known struct {
+	names []string
+	more  int
+}
+
+func (k *known) add(s control.Session) {
+	if len(k.names) < 20 {
+		k.names = append(k.names, peerName(s))
+		return
 	}
-	names := make([]string, len(list))
-	for i, s := range list {
-		names[i] = peerName(s)
+	k.more++
+}
+
+// refuse is the error that no peer has the name that the user gave.
+func (k *known) refuse(word string) error {
+	hint := noPeer
+	if len(k.names) > 0 {
+		hint = "known: " + strings.Join(k.names, ", ")
 	}
-	return "known: " + strings.Join(names, ", ")
+	if k.more > 0 {
+		hint += fmt.Sprintf(" and %d more", k.more)
+	}
+	return control.Errorf(control.CodeNotFound, "no peer is called %q", word).WithHint("%s", hint)
 }
 
 func (a *app) completePeers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -244,11 +282,10 @@ func (a *app) completePeers(cmd *cobra.Command, args []string, _ string) ([]stri
 	if len(args) == 0 {
 		// Completion has nowhere to report a failure.
 		_ = a.ask(cmd.Context(), func(ctx context.Context, b control.Backend) error {
-			list, err := b.Sessions(ctx)
-			for _, s := range list {
+			return b.EachSession(ctx, func(s control.Session) error {
 				names = append(names, peerName(s))
-			}
-			return err
+				return nil
+			})
 		})
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

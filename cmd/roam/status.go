@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,9 +18,14 @@ type glance struct {
 	Sessions []control.Session `json:"sessions"`
 }
 
-// status prints an overview of the host.
+// fewPeers is how many peers the overview lists.
+const fewPeers = 50
+
+// status prints an overview of the host. Of more than fewPeers peers it lists as many, and
+// counts all.
 func (a *app) status(ctx context.Context) error {
 	var g glance
+	var all *control.Summary
 	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
 		g.Locators, g.Sessions = []control.Locator{}, []control.Session{}
 		if g.Status, err = b.Status(ctx); err != nil || !g.Status.RunsHost() {
@@ -28,7 +34,11 @@ func (a *app) status(ctx context.Context) error {
 		if g.Locators, err = b.Locators(ctx); err != nil {
 			return err
 		}
-		g.Sessions, err = b.Sessions(ctx)
+		if a.JSON {
+			g.Sessions, err = control.Sessions(ctx, b)
+			return err
+		}
+		g.Sessions, all, err = firstSessions(ctx, b)
 		return err
 	})
 	if err != nil {
@@ -43,12 +53,58 @@ func (a *app) status(ctx context.Context) error {
 		a.locators(g.Locators)
 		fmt.Fprintln(a.Out)
 		a.correspondents(g.Sessions)
+		if all != nil {
+			printSummary(&a.printer, *all, len(g.Sessions))
+		}
 	}
 	a.roles(g.Status)
 	for _, w := range g.Status.Warnings {
 		a.Warn("%s", w)
 	}
 	return nil
+}
+
+// firstSessions returns fewPeers sessions at most, and the sum of all if there are more. A daemon
+// that is older than sums is asked for all.
+func firstSessions(ctx context.Context, b control.Backend) ([]control.Session, *control.Summary, error) {
+	list, enough := []control.Session{}, errors.New("enough")
+	err := b.EachSession(ctx, func(s control.Session) error {
+		if len(list) == fewPeers {
+			return enough
+		}
+		list = append(list, s)
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		return list, nil, err
+	}
+	sum, err := b.Summary(ctx)
+	var refusal *control.Error
+	if errors.As(err, &refusal) && refusal.Code == control.CodeNotFound {
+		err = b.EachSession(ctx, func(s control.Session) error {
+			sum.Count(s)
+			return nil
+		})
+	}
+	return list, &sum, err
+}
+
+// printSummary prints how many peers there are, of which some were shown.
+func printSummary(pr *printer, s control.Summary, shown int) {
+	text := fmt.Sprintf("%s in all, %d of them above", several(int(s.All()), "peer"), shown)
+	for _, c := range []struct {
+		n    uint64
+		what string
+	}{
+		{s.Established, "established"}, {s.Initiated, "initiated"}, {s.Plain, "plain"},
+		{s.Known, "known without a session"}, {s.Dead, "without a path that works"},
+	} {
+		if c.n > 0 {
+			text += fmt.Sprintf("; %d %s", c.n, c.what)
+		}
+	}
+	fmt.Fprintln(pr.Out)
+	pr.Fill("", text+". `roam session show` lists all.")
 }
 
 // roles prints one line for each role, unless the daemon is a host alone.

@@ -76,7 +76,7 @@ type perSec struct {
 
 // top prints a picture after each interval.
 func (a topView) top(ctx context.Context, peers []string, every time.Duration, once bool) error {
-	before, err := a.sessions(ctx, peers)
+	before, err := sessionsOf(ctx, a.app, peers)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a topView) top(ctx context.Context, peers []string, every time.Duration, o
 		if err := a.wait(ctx, every); err != nil {
 			return nil // an interrupt is the normal end
 		}
-		list, err := a.sessions(ctx, peers)
+		list, err := sessionsOf(ctx, a.app, peers)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -137,7 +137,8 @@ func pictureOf(before, list []control.Session, now time.Time, took time.Duration
 		if len(s.Names) > 0 {
 			one.Name = s.Names[0]
 		}
-		if o, ok := old[key{s.LocalAlias, s.RemoteAlias}]; ok && o.Since.Equal(s.Since) {
+		o, ok := old[key{s.LocalAlias, s.RemoteAlias}]
+		if ok && o.Since.Equal(s.Since) && o.CountsError+s.CountsError == "" {
 			one.Sent = rateOf(o.TxPackets, s.TxPackets, o.TxBytes, s.TxBytes, took)
 			one.Got = rateOf(o.RxPackets, s.RxPackets, o.RxBytes, s.RxBytes, took)
 		}

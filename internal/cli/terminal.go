@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,6 +120,49 @@ func (t *Terminal) PrintJSON(v any) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// JSONList prints a list as PrintJSON does, element by element.
+type JSONList struct {
+	out   io.Writer
+	began bool
+}
+
+// JSONList begins a list; nothing is printed before its first element or its end.
+func (t *Terminal) JSONList() *JSONList { return &JSONList{out: t.Out} }
+
+// Add prints an element.
+func (l *JSONList) Add(v any) error {
+	var text bytes.Buffer
+	text.WriteString(",\n  ")
+	if !l.began {
+		text.Reset()
+		text.WriteString("[\n  ")
+	}
+	l.began = true
+	enc := json.NewEncoder(&text)
+	enc.SetIndent("  ", "  ")
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	if err == nil {
+		_, err = l.out.Write(bytes.TrimRight(text.Bytes(), "\n"))
+	}
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// End prints the end of the list: one without it is not whole.
+func (l *JSONList) End() error {
+	end := "[]\n"
+	if l.began {
+		end = "\n]\n"
+	}
+	if _, err := io.WriteString(l.out, end); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil

@@ -39,9 +39,12 @@ type Backend interface {
 type Host interface {
 	// Locators lists this host's locators, links in the order of their names.
 	Locators(ctx context.Context) ([]Locator, error)
-	// Sessions lists the correspondents: those with a session, and those that
-	// are known.
-	Sessions(ctx context.Context) ([]Session, error)
+	// EachSession calls f for each correspondent, those with a session and those that are
+	// known, as they are read: a list of many is not of one moment. An error of f ends it
+	// and is returned.
+	EachSession(ctx context.Context, f func(Session) error) error
+	// Summary counts the correspondents.
+	Summary(ctx context.Context) (Summary, error)
 	// Probe asks on every path to a correspondent whether it works, for at
 	// most three seconds. An unknown correspondent is CodeNotFound.
 	Probe(ctx context.Context, peer roam.NID) (Probed, error)
@@ -77,4 +80,14 @@ type Border interface {
 	// the links. Draining the last link of an internal locator is CodeConflict, as is
 	// to use one again that border.drained lists.
 	SetDrained(ctx context.Context, link string, drained bool) error
+}
+
+// Sessions returns all correspondents of a host.
+func Sessions(ctx context.Context, h Host) ([]Session, error) {
+	list := []Session{}
+	err := h.EachSession(ctx, func(s Session) error {
+		list = append(list, s)
+		return nil
+	})
+	return list, err
 }

@@ -49,9 +49,15 @@ func (c *Client) Locators(ctx context.Context) (out []Locator, err error) {
 	return out, err
 }
 
-// Sessions is Backend.Sessions.
-func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
-	return listOf[Session](ctx, c, "/v1/sessions")
+// EachSession is Backend.EachSession.
+func (c *Client) EachSession(ctx context.Context, f func(Session) error) error {
+	return each(ctx, c, "/v1/sessions", f)
+}
+
+// Summary is Backend.Summary.
+func (c *Client) Summary(ctx context.Context) (out Summary, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/summary", nil, &out)
+	return out, err
 }
 
 // Counters is Backend.Counters.
@@ -105,7 +111,12 @@ func (c *Client) SetDrained(ctx context.Context, link string, drained bool) erro
 
 // Peers is Backend.Peers.
 func (c *Client) Peers(ctx context.Context) ([]KnownPeer, error) {
-	return listOf[KnownPeer](ctx, c, "/v1/peers")
+	out := []KnownPeer{}
+	err := each(ctx, c, "/v1/peers", func(p KnownPeer) error {
+		out = append(out, p)
+		return nil
+	})
+	return out, err
 }
 
 // AddPeer is Backend.AddPeer.
@@ -185,30 +196,31 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// listOf reads a list that may be long: each element as it comes, where a decoder of the whole would
-// keep its text and read it twice.
-func listOf[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+// each reads a list that may be long and calls f for each element as it comes.
+func each[T any](ctx context.Context, c *Client, path string, f func(T) error) error {
 	resp, err := c.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
-	out := []T{}
+	broken := func(err error) error { return fmt.Errorf("read the daemon's answer to %s: %w", path, err) }
 	dec := json.NewDecoder(io.LimitReader(resp.Body, maxReply))
-	_, err = dec.Token()
-	for err == nil && dec.More() {
+	if _, err := dec.Token(); err != nil {
+		return broken(err)
+	}
+	for dec.More() {
 		var v T
-		if err = dec.Decode(&v); err == nil {
-			out = append(out, v)
+		if err := dec.Decode(&v); err != nil {
+			return broken(err)
+		}
+		if err := f(v); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		_, err = dec.Token()
+	if _, err := dec.Token(); err != nil { // an answer that was cut is not a short one
+		return broken(err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the daemon's answer to %s: %w", path, err)
-	}
-	return out, nil
+	return nil
 }
 
 // do returns the response only when it is a success; its body is the caller's.

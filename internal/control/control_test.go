@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 	check("Status", f.StatusValue, status, err)
 	locators, err := c.Locators(ctx)
 	check("Locators", f.LocatorList, locators, err)
-	sessions, err := c.Sessions(ctx)
+	sessions, err := control.Sessions(ctx, c)
 	check("Sessions", f.SessionList, sessions, err)
 	counters, err := c.Counters(ctx)
 	check("Counters", f.CounterList, counters, err)
@@ -258,7 +258,8 @@ func TestClientExplains(t *testing.T) {
 	if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "418") {
 		t.Errorf("unlisted peer's refusal: %v", err)
 	}
-	if _, err := c.Sessions(t.Context()); err == nil || !strings.Contains(err.Error(), "read the daemon's answer") {
+	_, err = control.Sessions(t.Context(), c)
+	if err == nil || !strings.Contains(err.Error(), "read the daemon's answer") {
 		t.Errorf("unlisted peer's answer: %v", err)
 	}
 }

@@ -11,7 +11,8 @@
 //
 //	GET  /v1/status    Status
 //	GET  /v1/locators  []Locator
-//	GET  /v1/sessions  []Session
+//	GET  /v1/sessions  []Session, written while they are read; cut without its end on a failure
+//	GET  /v1/summary   Summary
 //	GET  /v1/counters  []Counter
 //	GET  /v1/events    Event, one object a line, until either side closes
 //	GET  /v1/history   []Event

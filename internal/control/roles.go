@@ -72,7 +72,9 @@ type noHost struct{ err error }
 
 func (n noHost) Locators(context.Context) ([]Locator, error) { return nil, n.err }
 
-func (n noHost) Sessions(context.Context) ([]Session, error) { return nil, n.err }
+func (n noHost) EachSession(context.Context, func(Session) error) error { return n.err }
+
+func (n noHost) Summary(context.Context) (Summary, error) { return Summary{}, n.err }
 
 func (n noHost) Probe(context.Context, roam.NID) (Probed, error) { return Probed{}, n.err }
 

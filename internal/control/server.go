@@ -63,7 +63,8 @@ func Handler(b Backend) http.Handler {
 		return s, err
 	})
 	get("/v1/locators", func(ctx context.Context) (any, error) { return list(b.Locators(ctx)) })
-	get("/v1/sessions", func(ctx context.Context) (any, error) { return list(b.Sessions(ctx)) })
+	mux.HandleFunc("GET /v1/sessions", func(w http.ResponseWriter, r *http.Request) { sessions(w, r, b) })
+	get("/v1/summary", func(ctx context.Context) (any, error) { return b.Summary(ctx) })
 	get("/v1/counters", func(ctx context.Context) (any, error) { return list(b.Counters(ctx)) })
 	get("/v1/history", func(ctx context.Context) (any, error) { return list(b.History(ctx)) })
 	get("/v1/export", func(ctx context.Context) (any, error) { return b.Export(ctx) })
@@ -192,6 +193,39 @@ func send(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
+}
+
+// sessions writes a list of the correspondents while they are read, so neither end need have
+// all of them at once. The first one goes out as soon as it is known.
+func sessions(w http.ResponseWriter, r *http.Request, b Backend) {
+	enc, before := json.NewEncoder(w), "["
+	err := b.EachSession(r.Context(), func(s Session) error {
+		first := before == "["
+		if first {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		if _, err := io.WriteString(w, before); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		before = ","
+		if err := enc.Encode(s); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		if first {
+			_ = http.NewResponseController(w).Flush() // the next write fails, too
+		}
+		return nil
+	})
+	switch {
+	case err == nil && before == "[":
+		send(w, http.StatusOK, []Session{})
+	case err == nil:
+		_, _ = io.WriteString(w, "]\n") // the reader may have gone
+	case before == "[":
+		fail(w, asError(err))
+	default:
+		panic(http.ErrAbortHandler) // the list has no end, by which the reader knows
+	}
 }
 
 // stream writes events as they come. The header goes out as soon as the

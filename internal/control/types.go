@@ -129,10 +129,40 @@ type Session struct {
 	TxBytes       uint64          `json:"tx_bytes"`
 	RxPackets     uint64          `json:"rx_packets"`
 	RxBytes       uint64          `json:"rx_bytes"`
+	CountsError   string          `json:"counts_error,omitempty"` // why counts and InUse are not known
 
 	// OwnKeyCopy is where two hosts with the key of this host were, as the peer says.
 	OwnKeyCopy []roam.L64 `json:"own_key_copy,omitempty"`
 }
+
+// Summary is how many correspondents there are, by the state of their session.
+type Summary struct {
+	Known       uint64 `json:"known"` // without a session
+	Initiated   uint64 `json:"initiated"`
+	Established uint64 `json:"established"`
+	Plain       uint64 `json:"plain"`
+	Dead        uint64 `json:"dead"` // of all these: no path works
+}
+
+// Count adds a correspondent.
+func (s *Summary) Count(one Session) {
+	switch one.State {
+	case "initiated":
+		s.Initiated++
+	case "established":
+		s.Established++
+	case "plain":
+		s.Plain++
+	default:
+		s.Known++
+	}
+	if one.Dead {
+		s.Dead++
+	}
+}
+
+// All is the number of correspondents.
+func (s Summary) All() uint64 { return s.Known + s.Initiated + s.Established + s.Plain }
 
 // PlainRefusal says that plain IPv6 would have been used to a peer whose key is known, and was not.
 type PlainRefusal struct {

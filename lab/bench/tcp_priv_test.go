@@ -8,37 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/internal/testutil"
 	"roam/lab/linkem"
 	"roam/lab/topo"
-	"roam/lab/workload"
 )
 
 const (
-	pairsLeast, pairsMost = 8, 40
-	tcpSeconds            = 2
-	backlogCore           = 1 // takes what arrives; the other one sends
+	streamsLeast = 24               // rounds
+	streamsFor   = 10 * time.Minute // after which a ratio is as well known as it will be
+	backlogCore  = 1                // takes what arrives, and receives; the other one sends
 )
-
-// goodput runs one bulk TCP transfer from MN and returns Mb/s at the receiver
-// and the CPU seconds of both ends per gigabyte, as iperf3 accounts for them.
-func (w *world) goodput(b *testing.B, target string, port int) (mbps, cpu float64) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), within)
-	defer cancel()
-	i, err := workload.StartIperf(ctx, w.cn, w.mn, workload.IperfOptions{
-		Name: "goodput", Target: target, Port: port, Seconds: tcpSeconds, Interval: 1, Length: bulkWrite, CC: "cubic",
-		Affinity: fmt.Sprintf("%d,%d", sendCore, backlogCore),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	r, err := i.Wait(ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return r.Mbps, (r.HostCPU + r.RemoteCPU) / 100 * tcpSeconds / (r.Bytes / 1e9)
-}
 
 // oneBacklog has one core take packets from the backlogs of all devices (RPS): two cores that
 // send into backlogs of their own reorder.
@@ -55,11 +35,12 @@ for f in /sys/class/net/*/queues/rx-*/rps_cpus; do echo %x >"$f" && [ "$(tr -d 0
 	}
 }
 
-// BenchmarkTCPGoodput compares bulk TCP by iperf3, in pairs A B, B A, A B ..., over veth pairs
-// and over emulated links. Both have segments of one size and writes of 1 MiB: small ones leave
-// a remainder that Nagle's algorithm holds, or not, as it happens. One core handles the
-// backlogs of all devices. What the smaller MTU costs, and what plain IPv6 is to itself, are
-// figures of their own.
+// BenchmarkTCPGoodput compares bulk TCP between two threads, each on a core of its own, over veth
+// pairs and over emulated links. The contenders have connections of a fraction of a second by turns:
+// a transfer of seconds differs from the next by more than is to be seen. Both have segments of one
+// size and writes of 1 MiB: small ones leave a remainder that Nagle's algorithm holds, or not, as it
+// happens. One core handles the backlogs of all devices. What the smaller MTU costs, and what plain
+// IPv6 is to itself, are figures of their own.
 func BenchmarkTCPGoodput(b *testing.B) {
 	for _, c := range goodputs {
 		b.Run(c.name, func(b *testing.B) { compareGoodput(b, c) })
@@ -71,7 +52,7 @@ func BenchmarkTCPGoodput(b *testing.B) {
 func compareGoodput(b *testing.B, c goodput) {
 	b.Helper()
 	build(b)
-	for _, tool := range []string{"iperf3", "unshare", "mount"} {
+	for _, tool := range []string{"unshare", "mount"} {
 		testutil.Need(b, tool)
 	}
 	testutil.NeedKernel(b, "two cores", runtime.NumCPU() > backlogCore)
@@ -86,23 +67,28 @@ func compareGoodput(b *testing.B, c goodput) {
 	for _, w := range []*world{over, same, full} {
 		w.oneBacklog(b)
 	}
-	arms := [arms]func() (float64, float64){
-		withRoam:   func() (float64, float64) { return over.goodput(b, "cn", 5303) },
-		plainSame:  func() (float64, float64) { return same.goodput(b, same.cnPlain.String(), 5304) },
-		plainFull:  func() (float64, float64) { return full.goodput(b, full.cnPlain.String(), 5305) },
-		plainAgain: func() (float64, float64) { return same.goodput(b, same.cnPlain.String(), 5306) },
+	toCN := roam.ILV{NID: nidCN, L64: roam.DefaultSessionPrefix}
+	contenders := [arms]*stream{
+		withRoam:   openStream(b, over, toCN, 5303),
+		plainSame:  openStream(b, same, roam.ILVFromAddr(same.cnPlain), 5304),
+		plainFull:  openStream(b, full, roam.ILVFromAddr(full.cnPlain), 5305),
+		plainAgain: openStream(b, same, roam.ILVFromAddr(same.cnPlain), 5306),
 	}
 	var m transfers
-	for _, arm := range arms {
-		arm() // neighbours resolved, congestion metrics cached
+	for began := time.Now(); time.Since(began) < settledIn; { // what takes the full path is over
+		for _, s := range contenders {
+			_, _, err := s.transfer(c.slice)
+			must(b, err)
+		}
 	}
-	for n := range pairsMost {
-		for i := range arms {
-			k := turn(i, n, len(arms))
-			mbps, cpu := arms[k]()
+	for n, began := 0, time.Now(); n < streamsLeast || time.Since(began) < streamsFor; n++ {
+		for i := range contenders {
+			k := turn(i, n, len(contenders))
+			mbps, cpu, err := contenders[k].transfer(c.slice)
+			must(b, err)
 			m.add(k, mbps, cpu)
 		}
-		if n+1 >= pairsLeast && m.settled() {
+		if n+1 >= streamsLeast && m.settled() {
 			break
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -56,5 +58,33 @@ func TestAllExperiments(t *testing.T) {
 	}
 	if text, err = run("0"); err == nil || strings.Count(text, "not run:") != 3 {
 		t.Errorf("without any time: %v\n%s", err, text)
+	}
+}
+
+// TestAllQuickPresetsFit: `make lab` has time to begin and end every experiment.
+func TestAllQuickPresetsFit(t *testing.T) {
+	script, err := os.ReadFile("../../build/lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`\$\{LAB_MINUTES:-(\d+)\}`).FindSubmatch(script)
+	if m == nil {
+		t.Fatal("build/lab does not say how many minutes it takes")
+	}
+	minutes, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, e := range List() {
+		seconds := e.PresetValues["quick"].Seconds
+		if seconds <= 0 {
+			t.Errorf("%s does not say how long its quick preset takes", e.Name)
+		}
+		t.Logf("%4.0f s  %s", seconds, e.Name)
+		sum += seconds
+	}
+	if limit := float64(60 * minutes); sum > limit {
+		t.Errorf("all quick presets take %.0f s, want %.0f s at most", sum, limit)
 	}
 }

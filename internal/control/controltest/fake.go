@@ -26,6 +26,8 @@ type Fake struct {
 	StatusValue  control.Status
 	LocatorList  []control.Locator
 	SessionList  []control.Session
+	MoreSessions func(each func(control.Session) error) error
+	NoSummary    bool // it is older than that request
 	CounterList  []control.Counter
 	EventList    []control.Event
 	ProbeValue   control.Probed
@@ -88,8 +90,33 @@ func (f *Fake) Roles(context.Context, roam.NID) ([]control.RoleReport, error) {
 // Locators returns LocatorList.
 func (f *Fake) Locators(context.Context) ([]control.Locator, error) { return f.LocatorList, f.Err }
 
-// Sessions returns SessionList.
-func (f *Fake) Sessions(context.Context) ([]control.Session, error) { return f.SessionList, f.Err }
+// EachSession calls each for those of SessionList, then, if it is set, MoreSessions.
+func (f *Fake) EachSession(_ context.Context, each func(control.Session) error) error {
+	if f.Err != nil {
+		return f.Err
+	}
+	for _, s := range f.SessionList {
+		if err := each(s); err != nil {
+			return err
+		}
+	}
+	if f.MoreSessions != nil {
+		return f.MoreSessions(each)
+	}
+	return nil
+}
+
+// Summary counts those of SessionList.
+func (f *Fake) Summary(context.Context) (control.Summary, error) {
+	if f.NoSummary {
+		return control.Summary{}, control.Errorf(control.CodeNotFound, "no such request: GET /v1/summary")
+	}
+	var sum control.Summary
+	for _, s := range f.SessionList {
+		sum.Count(s)
+	}
+	return sum, f.Err
+}
 
 // Counters returns CounterList.
 func (f *Fake) Counters(context.Context) ([]control.Counter, error) { return f.CounterList, f.Err }

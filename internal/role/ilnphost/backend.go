@@ -1,9 +1,7 @@
 package ilnphost
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -83,30 +81,57 @@ func (h *Host) Locators(ctx context.Context) ([]control.Locator, error) {
 	return out, err
 }
 
-// Sessions lists the correspondents that have state.
-func (h *Host) Sessions(ctx context.Context) (out []control.Session, err error) {
-	var failure error
-	err = walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) {
+// EachSession calls f for the correspondents that have state, outside the engine's goroutine.
+func (h *Host) EachSession(ctx context.Context, f func(control.Session) error) error {
+	var read []control.Session
+	return walkThen(ctx, h, func(now time.Time, keys []ilnp.SessionKey) {
 		for _, k := range keys {
 			t, err := h.plane.Traffic(k)
-			failure = cmp.Or(failure, err)
 			for _, p := range h.engine.Core().Show(now, k) {
-				out = append(out, shownSession(h, p, t))
+				read = append(read, shownSession(h, p, t, err))
 			}
 		}
+	}, func() error {
+		for _, s := range read {
+			if err := f(s); err != nil {
+				return err
+			}
+		}
+		read = read[:0]
+		return nil
 	})
-	return out, errors.Join(err, failure)
 }
 
-func shownSession(h *Host, p ilnp.PeerState, t dataplane.Traffic) control.Session {
+// Summary counts the correspondents.
+func (h *Host) Summary(ctx context.Context) (control.Summary, error) {
+	var o ilnp.Overview
+	err := walk(ctx, h, func(now time.Time, keys []ilnp.SessionKey) { h.engine.Core().Count(now, &o, keys) })
+	return control.Summary{
+		Known: o.Tally.Silent, Dead: o.Tally.Dead, Initiated: o.Tally.Sessions[ilnp.Initiated],
+		Established: o.Tally.Sessions[ilnp.Established], Plain: o.Tally.Sessions[ilnp.Plain],
+	}, err
+}
+
+// shownSession returns a correspondent with the counts that the data plane has of it, or why
+// they could not be read.
+func shownSession(h *Host, p ilnp.PeerState, t dataplane.Traffic, unread error) control.Session {
 	s := sessionFrom(p, h.cfg.Host.SessionPrefix, h.linkNames())
-	s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
-	if t.Path != (ilnp.Path{}) {
-		path := pathFrom(t.Path, h.linkNames())
-		s.InUse = &path
-	}
+	counted(&s, t, unread, h.linkNames())
 	s.Obstructed, s.Refused = h.obstructionsOf(p.NID), refusalOf(p, h.records[p.NID])
 	return s
+}
+
+// counted adds the counts of the data plane to a session.
+func counted(s *control.Session, t dataplane.Traffic, unread error, names shownNames) {
+	if unread != nil {
+		s.CountsError = unread.Error()
+		return
+	}
+	s.TxPackets, s.TxBytes, s.RxPackets, s.RxBytes = t.TxPackets, t.TxBytes, t.RxPackets, t.RxBytes
+	if t.Path != (ilnp.Path{}) {
+		path := pathFrom(t.Path, names)
+		s.InUse = &path
+	}
 }
 
 // refusalOf returns why plain IPv6 was refused to a peer, and how to allow it.
@@ -138,7 +163,7 @@ func (h *Host) Counters(ctx context.Context) ([]control.Counter, error) {
 		for _, c := range cs {
 			out = append(out, control.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
 		}
-		out = append(out, h.nameCounters()...)
+		out = append(out, nameCounters(h)...)
 		out = append(out, refusals("core_refused", h.engine.Core().RejectedInput())...)
 		out = append(out, refusals("engine_refused", h.engine.Refused())...)
 	})
@@ -149,7 +174,7 @@ func (h *Host) Counters(ctx context.Context) ([]control.Counter, error) {
 }
 
 // nameCounters lists the counters of the resolver.
-func (h *Host) nameCounters() []control.Counter {
+func nameCounters(h *Host) []control.Counter {
 	if h.dns == nil {
 		return nil
 	}

@@ -204,7 +204,7 @@ func (h *Host) watchCounters(now time.Time) {
 	for reason, n := range h.engine.Refused() {
 		counters = append(counters, dataplane.Counter{Name: reason, Meaning: "refused by the daemon", Value: n})
 	}
-	for _, c := range h.nameCounters() {
+	for _, c := range nameCounters(h) {
 		counters = append(counters, dataplane.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
 	}
 	h.tellRefused(now, counters, h.lastRefused)

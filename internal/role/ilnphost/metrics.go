@@ -180,7 +180,7 @@ func (h *Host) counterMetrics(s *metrics.Snapshot) error {
 	for _, c := range counters {
 		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
 	}
-	for _, c := range h.nameCounters() {
+	for _, c := range nameCounters(h) {
 		s.Counters = append(s.Counters, metrics.Counter{Name: c.Name, Meaning: c.Meaning, Value: c.Value})
 	}
 	for _, c := range append(refusals("core", h.engine.Core().RejectedInput()), refusals("engine", h.engine.Refused())...) {

@@ -21,6 +21,12 @@ const (
 // engine's goroutine. Between these the engine goes on, so a correspondent may have gone when its key
 // comes, and one that comes meanwhile is left out.
 func walk(ctx context.Context, h *Host, f func(now time.Time, keys []ilnp.SessionKey)) error {
+	return walkThen(ctx, h, f, func() error { return nil })
+}
+
+// walkThen is walk, and calls then after each few in the caller's goroutine: it may take its
+// time. Its error ends the walk.
+func walkThen(ctx context.Context, h *Host, f func(now time.Time, keys []ilnp.SessionKey), then func() error) error {
 	var keys []ilnp.SessionKey
 	if err := h.do(ctx, func(time.Time) { keys = h.engine.Core().Correspondents() }); err != nil {
 		return err
@@ -28,7 +34,12 @@ func walk(ctx context.Context, h *Host, f func(now time.Time, keys []ilnp.Sessio
 	slices.SortFunc(keys, func(a, b ilnp.SessionKey) int {
 		return cmp.Or(cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote))
 	})
-	return inSteps(keys, time.Now, f, func(step func(time.Time)) error { return h.do(ctx, step) })
+	return inSteps(keys, time.Now, f, func(step func(time.Time)) error {
+		if err := h.do(ctx, step); err != nil {
+			return err
+		}
+		return then()
+	})
 }
 
 // inSteps gives f all keys by as many calls of do as they take.

@@ -64,7 +64,7 @@ func Main(args []string) error {
 		return errors.New("want one of --listen and --to")
 	}
 	if *to != "" {
-		return client{*to, list, *times, *warm, *pause}.run(os.Stdout)
+		return client{dial, *to, list, *times, *warm, *pause}.run(os.Stdout)
 	}
 	l, err := listener(*cc).Listen(context.Background(), "tcp6", *listen)
 	if err != nil {
@@ -135,8 +135,11 @@ func serve(l net.Listener) error {
 	}
 }
 
+func dial(to string) (net.Conn, error) { return net.DialTimeout("tcp6", to, within) }
+
 // client fetches.
 type client struct {
+	connect     func(to string) (net.Conn, error)
 	to          string
 	sizes       []int
 	times       int
@@ -168,7 +171,7 @@ func (c client) run(out io.Writer) error {
 // fetch returns how long one transfer takes.
 func (c client) fetch(bytes int) (time.Duration, error) {
 	begin := time.Now()
-	conn, err := net.DialTimeout("tcp6", c.to, within)
+	conn, err := c.connect(c.to)
 	if err != nil {
 		return 0, fmt.Errorf("connect to %s: %w", c.to, err)
 	}

@@ -1,12 +1,16 @@
 package fetch
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestFetch: all sizes come in turn, each whole, with the time that it took; what comes short is an error.
@@ -17,7 +21,7 @@ func TestFetch(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- serve(l) }()
-	c := client{to: l.Addr().String(), sizes: []int{1, 300_000}, times: 2, warm: time.Millisecond}
+	c := client{connect: dial, to: l.Addr().String(), sizes: []int{1, 300_000}, times: 2, warm: time.Millisecond}
 	var out strings.Builder
 	if err := c.run(&out); err != nil {
 		t.Fatal(err)
@@ -55,8 +59,100 @@ func TestShort(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	if _, err := (client{to: l.Addr().String()}).fetch(11); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := (client{connect: dial, to: l.Addr().String()}).fetch(11); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("10 of 11 bytes: %v", err)
+	}
+}
+
+// TestTimeIsThatOfAll: connecting and waiting for the answer are part of the time, the pause behind is not.
+func TestTimeIsThatOfAll(t *testing.T) {
+	const delay, pause = 40 * time.Millisecond, 200 * time.Millisecond
+	wait := func() {
+		late, cancel := context.WithTimeout(t.Context(), delay)
+		defer cancel()
+		<-late.Done()
+	}
+	l, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	asked := make(chan uint64, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var ask [8]byte
+			_, _ = io.ReadFull(c, ask[:])
+			n := binary.BigEndian.Uint64(ask[:])
+			asked <- n
+			wait()
+			_, _ = c.Write(make([]byte, n))
+			_ = c.Close()
+		}
+	}()
+	slow := func(to string) (net.Conn, error) {
+		wait()
+		return dial(to)
+	}
+	var out strings.Builder
+	began := time.Now()
+	c := client{
+		connect: slow, to: l.Addr().String(), sizes: []int{3}, times: 2, warm: 300 * time.Millisecond, pause: pause,
+	}
+	if err := c.run(&out); err != nil {
+		t.Fatal(err)
+	}
+	all := time.Since(began) - c.warm
+	var sum time.Duration
+	for line := range strings.Lines(out.String()) {
+		_, took, err := Parse(line)
+		if err != nil || took < 2*delay {
+			t.Errorf("%q, %v: want %v at least", line, err, 2*delay)
+		}
+		sum += took
+	}
+	if all < sum+2*pause {
+		t.Errorf("all took %v, the transfers %v: the pauses are too short, or counted", all, sum)
+	}
+	var got []uint64
+	for len(asked) > 0 {
+		got = append(got, <-asked)
+	}
+	if n := len(got); n < 3 || got[0] != warmBytes || got[n-3] != warmBytes || got[n-2] != 3 || got[n-1] != 3 {
+		t.Errorf("transfers of %d bytes", got)
+	}
+}
+
+// TestCongestionControl: a connection that the server accepts has the one that was asked for.
+func TestCongestionControl(t *testing.T) {
+	l, err := listener("reno").Listen(t.Context(), "tcp6", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	out, err := dial(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	in, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	raw, err := in.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	err = raw.Control(func(fd uintptr) {
+		got, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	})
+	if err != nil || strings.TrimRight(got, "\x00") != "reno" {
+		t.Errorf("congestion control %q, %v", got, err)
 	}
 }
 
