@@ -109,6 +109,14 @@ func (p packet) sound(nidsOnly bool) bool {
 	return ok && len(p.body) >= at+2 && p.sum(nidsOnly) == 0xffff
 }
 
+// isUDPForm reports whether a packet is a control message of Roam in UDP, for
+// paths that drop the option. It goes by the port that Roam has unless it is
+// configured otherwise.
+func (p packet) isUDPForm() bool {
+	const port = 6740
+	return p.proto == protoUDP && len(p.body) >= 8 && binary.BigEndian.Uint16(p.body[2:]) == port
+}
+
 // sum adds up pseudo-header and body. With nidsOnly locators count as zero: RFC 6741 §4.2
 // requires it for TCP and UDP, and §4.3 forbids it for ICMPv6.
 func (p packet) sum(nidsOnly bool) uint16 {

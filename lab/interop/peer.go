@@ -336,7 +336,11 @@ func (p *Peer) admit(q packet) *session {
 // admitPlain finds the conversation of a packet by plain IPv6.
 func (p *Peer) admitPlain(q packet) *session {
 	if !p.stack.ServesPlain && !(p.stack.PlainSYNACKOverNIDs && q.proto == protoTCP) {
-		p.counts.Plain++
+		if q.isUDPForm() {
+			p.counts.UDPForms++
+		} else {
+			p.counts.Plain++
+		}
 		return nil
 	}
 	return p.plainWith(plainKey{q.dst, q.src})

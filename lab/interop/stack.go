@@ -65,7 +65,8 @@ type Counts struct {
 	Echoes        int // echo requests accepted
 	Updates       int // Locator Updates accepted
 	Acks          int // acknowledgements of its own updates
-	Plain         int // without nonce, where one is wanted
+	Plain         int // without nonce, where one is wanted, except UDPForms
+	UDPForms      int // control messages of Roam in UDP, sent when an answer is late: other stacks do not know them
 	WrongNonce    int
 	BadChecksum   int
 	BadICMP       int // of those, ICMPv6 messages: a host may probe under both rules
