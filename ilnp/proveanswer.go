@@ -56,10 +56,8 @@ func (c *Core) askProof(now time.Time, k *pendingPeer, n Nonce) {
 // askedToProve makes an offer as the peer, which has no session, asks for one. A copy of an earlier question
 // costs one proof in renewEvery.
 func (c handshakes) askedToProve(now time.Time, s *session) {
-	switch {
-	case s.hs != nil:
-		c.offerAgain(now, s)
-	case s.state == Established && now.Sub(s.renewed) >= renewEvery:
+	used := now.Sub(later(s.used, s.started)) < time.Minute // else it is about to end here, too
+	if s.hs == nil && s.state == Established && used && now.Sub(s.renewed) >= renewEvery {
 		s.renewed = now
 		c.renew(now, s)
 	}
