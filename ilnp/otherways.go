@@ -45,9 +45,12 @@ func (c questions) askOtherWay(now time.Time, s *session) {
 // askWay asks a path by an update, if probes may not tell. One from a locator that the set does not
 // have lists it too, preferred least: the peer goes on sending to those that it knows. A locator that
 // a look-up has named need not be validated, as the peer's answers may be what its dead path loses.
+// A set that has just been told comes first. One that stays without an acknowledgement does not: it may be the set
+// that has the acknowledgements go where nothing arrives.
 func (c questions) askWay(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
-	if !s.answersElsewhere() || s.update.state != acknowledged || len(s.update.listing) == 0 ||
+	exchanging := s.update.state != acknowledged && s.update.tries < updateDoubt && !s.dead
+	if !s.answersElsewhere() || exchanging || len(s.update.listing) == 0 ||
 		r == nil || !r.validated && !r.given ||
 		c.obstructed.has(s.remoteNID, p) || now.Sub(s.askedWays[p].sent) < complainEvery {
 		return

@@ -10,19 +10,15 @@ import (
 
 // State is what a successor needs to keep the sessions, as it was at one moment.
 type State struct {
-	saved   savedState
-	changed []savedSession      // while the others were copied: in their place
-	again   map[SessionKey]bool // their keys, and those of sessions that have gone since
-	boot    time.Time
+	saved    savedState // but for its sessions, of which it has the preinstalled ones
+	sessions map[SessionKey]savedSession
+	boot     time.Time
 }
 
 // Bytes returns the state as Restore takes it. It holds nonces: only its owner
 // may read it. It may be called from another goroutine than the core's.
 func (s State) Bytes() []byte {
-	kept := slices.DeleteFunc(s.saved.Sessions, func(v savedSession) bool {
-		return !v.Preinstalled && s.again[SessionKey{v.Local, v.Remote}]
-	})
-	s.saved.Sessions = append(kept, s.changed...)
+	s.saved.Sessions = slices.AppendSeq(slices.Clone(s.saved.Sessions), maps.Values(s.sessions))
 	slices.SortStableFunc(s.saved.Sessions, func(a, b savedSession) int {
 		switch {
 		case a.Preinstalled && b.Preinstalled: // in the order in which they give way
@@ -51,45 +47,64 @@ func (c *Core) Export() []byte { return c.CopyState().State().Bytes() }
 
 // Copying is a State under way: to copy many sessions at once would hold up the core.
 type Copying struct {
-	core *Core
-	left []SessionKey
-	done []savedSession
-	// again are the sessions that have changed since, or have gone.
+	core  *Core
+	left  []SessionKey // of this round
+	round int          // its length; twice that, of the first one
+	done  map[SessionKey]savedSession
+	// again are the sessions that have changed since they were copied, or have gone.
 	again map[SessionKey]bool
 }
 
 // CopyState begins to copy what a successor needs.
 func (c *Core) CopyState() *Copying {
 	return &Copying{
-		core: c, left: slices.Collect(maps.Keys(c.sessions)),
-		done:  make([]savedSession, 0, len(c.sessions)+c.cfg.Preinstall),
+		core: c, left: slices.Collect(maps.Keys(c.sessions)), round: 2 * len(c.sessions),
+		done:  make(map[SessionKey]savedSession, len(c.sessions)),
 		again: make(map[SessionKey]bool),
 	}
 }
 
-// Some copies the next n sessions, and reports whether all are.
+// Some copies the next n sessions, and reports whether no more are to be copied in this way. Those that
+// change meanwhile are copied once more, and again as long as they are at most half as many each time; what
+// is left then, State copies.
 func (p *Copying) Some(n int) bool {
 	n = min(n, len(p.left))
 	for _, k := range p.left[:n] {
-		if s := p.core.sessions[k]; s != nil {
-			p.done = append(p.done, s.save())
-		} else {
-			p.again[k] = true // it has another key by now, or has ended
-		}
+		p.copy(k)
 	}
-	p.left = p.left[n:]
-	return len(p.left) == 0
+	if p.left = p.left[n:]; len(p.left) > 0 {
+		return false
+	}
+	if len(p.again) == 0 || len(p.again) > p.round/2 {
+		return true
+	}
+	p.left, p.round = slices.Collect(maps.Keys(p.again)), len(p.again)
+	clear(p.again)
+	return false
+}
+
+func (p *Copying) copy(k SessionKey) {
+	if s := p.core.sessions[k]; s != nil {
+		p.done[k] = s.save()
+	} else {
+		delete(p.done, k) // it has another key by now, or has ended
+	}
 }
 
 // Changed notes that a session has begun, changed or ended since CopyState.
 func (p *Copying) Changed(k SessionKey) { p.again[k] = true }
 
-// State copies the rest, and all that has changed. Encoding it takes much more time, and need not hold
+// State copies the rest, and what has changed since. Encoding it takes much more time, and need not hold
 // up the core.
 func (p *Copying) State() State {
-	p.Some(len(p.left))
+	for _, k := range p.left {
+		p.copy(k)
+	}
+	for k := range p.again {
+		p.copy(k)
+	}
 	c := p.core
-	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode, Sessions: p.done}
+	st := savedState{Version: stateVersion, Configured: c.configured, Mode: c.cfg.Mode}
 	if c.prover.counter > 0 {
 		st.Offers = c.prover.counter + reservedOffers
 	}
@@ -107,11 +122,5 @@ func (p *Copying) State() State {
 		v.Preinstalled = true
 		st.Sessions = append(st.Sessions, v)
 	}
-	var changed []savedSession
-	for k := range p.again {
-		if s := c.sessions[k]; s != nil {
-			changed = append(changed, s.save())
-		}
-	}
-	return State{st, changed, p.again, c.cfg.Boot}
+	return State{st, p.done, c.cfg.Boot}
 }

@@ -46,3 +46,34 @@ func TestCopyInParts(t *testing.T) {
 		}
 	}
 }
+
+// TestCopyChangedInParts: what changes while a state is copied is copied a few sessions at a time, too, and
+// a state of sessions that all change all the time comes to an end.
+func TestCopyChangedInParts(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	keys := b.many(40, 0)
+	c := b.CopyState()
+	if c.Some(30) {
+		t.Fatal("complete after 30 of 40 sessions")
+	}
+	for _, k := range keys[:20] {
+		c.Changed(k)
+	}
+	if c.Some(10) {
+		t.Error("20 sessions that have changed are left to be copied at once")
+	}
+	if !c.Some(20) || len(c.again) > 0 {
+		t.Errorf("%d sessions are left when those that have changed are copied", len(c.again))
+	}
+	c = b.CopyState()
+	for range 10 {
+		for _, k := range keys {
+			c.Changed(k)
+		}
+		if c.Some(40) {
+			return
+		}
+	}
+	t.Error("no end while all sessions change")
+}

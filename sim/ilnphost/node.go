@@ -424,7 +424,10 @@ func (h *Node) transmit(t ilnp.Transmit) {
 	if !h.net.Brief {
 		h.net.Note(h.name, "sends %s from link %d %v to %v", control(p), t.Link, p.Src.L64, p.Dst.L64)
 	}
-	c := Packet{Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated}
+	c := Packet{
+		Src: p.Src, Dst: p.Dst, Nonce: p.Nonce, Control: slices.Clone(t.Packet), Encapsulated: p.Encapsulated,
+		typ: p.Type, typed: true,
+	}
 	h.put(t.Link, c)
 	for _, b := range t.Behind {
 		h.transmit(ilnp.Transmit{Link: t.Link, Packet: b})

@@ -380,12 +380,16 @@ func (p *plane) activity() []ilnp.Activity {
 // changes returns the activity of the sessions of which it has changed since it was called last,
 // and of the watched ones.
 func (p *plane) changes(watched []ilnp.SessionKey) []ilnp.Activity {
-	listed := make(map[ilnp.SessionKey]bool, len(watched))
-	for _, k := range watched {
-		listed[k] = true
+	if len(p.entries) == 0 {
+		p.read = nil
+		return nil
 	}
 	if p.host.net.AllCounts {
 		return p.activity()
+	}
+	listed := make(map[ilnp.SessionKey]bool, len(watched))
+	for _, k := range watched {
+		listed[k] = true
 	}
 	was := p.read
 	p.read = make(map[ilnp.SessionKey]ilnp.Activity)

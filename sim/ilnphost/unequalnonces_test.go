@@ -131,3 +131,29 @@ func TestServerFindsAHostWhereItNeverWas(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdateIsHeardByADeadDirection: while its peer is away, a host in the hard mode moves to a link by which
+// nothing arrives. The peer returns and is told of that link alone, so all answers, and the acknowledgements of that
+// set, go there. In a session with keys the peer follows no nonce to another link.
+func TestUpdateIsHeardByADeadDirection(t *testing.T) {
+	for _, lengths := range [][2]uint8{{4, 12}, {12, 4}} {
+		w := newUnequal(t, ilnp.Hard, true, lengths)
+		w.pair(t)
+		f := w.startEvery(t, time.Second, true)
+		w.Run(10 * time.Second)
+		w.server.Cut(1)
+		w.Run(5 * time.Second)
+		w.mobile.Up(2, netB, near, roam.Infinite)
+		w.mobile.at(2).wire.Cut(sim.Backward)
+		w.Run(5 * time.Second)
+		w.server.Mend(1)
+		mended := w.Now()
+		if !w.RunUntil(40*time.Second, func() bool { return f.Back.After(mended) }) {
+			t.Errorf("%v: no answer in 40 s", lengths)
+		}
+		w.Run(20 * time.Second)
+		if silent := w.Now().Sub(f.Back); silent > 3*time.Second {
+			t.Errorf("%v: then no answer for %v", lengths, silent)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -51,6 +52,11 @@ func ParsePacket(b []byte) (Packet, error) {
 	if err != nil {
 		return Packet{}, err
 	}
+	return parseWalked(b, c)
+}
+
+// parseWalked is ParsePacket of a packet whose headers are known.
+func parseWalked(b []byte, c ip6.Chain) (Packet, error) {
 	p, err := newPacket(b, c)
 	if err != nil || p.Proto != ip6.ICMPv6 || p.Later {
 		return p, err
@@ -123,13 +129,13 @@ func newPacket(b []byte, c ip6.Chain) (Packet, error) {
 		FlowLabel:    c.Header.FlowLabel,
 		HopLimit:     c.Header.HopLimit,
 		Nonce:        f.Nonce,
-		Seal:         findOne(b, c, parseSeal),
-		Proof:        findOne(b, c, parseProof),
-		Vouch:        findOne(b, c, parseVouch),
 		Proto:        c.Upper,
 		Fragmented:   !c.Whole(),
 		Later:        c.Later(),
 		Payload:      b[c.UpperOffset:c.End],
+	}
+	if bytes.IndexByte(b[ip6.HeaderLen:c.UpperOffset], OptionExperiment) >= 0 {
+		p.Seal, p.Proof, p.Vouch = findOne(b, c, parseSeal), findOne(b, c, parseProof), findOne(b, c, parseVouch)
 	}
 	if p.Proto == ip6.ICMPv6 && !p.Later && len(p.Payload) >= ip6.ICMPChecksumAt {
 		p.Type, p.Code = p.Payload[ip6.ICMPTypeAt], p.Payload[ip6.ICMPCodeAt]

@@ -93,9 +93,16 @@ func encapBehind(packet []byte, at int, port uint16) ([]byte, error) {
 // ParseControl is ParsePacket for a packet that may be encapsulated in UDP to port; then
 // it sets Encapsulated. Port 0 decapsulates nothing.
 func ParseControl(b []byte, port uint16) (Packet, error) {
-	inner, err := Decapsulate(b, port)
+	c, err := ip6.Walk(b)
 	if err != nil {
-		return ParsePacket(b)
+		return Packet{}, err
+	}
+	if !isEncapsulated(b, c, port) {
+		return parseWalked(b, c)
+	}
+	inner, err := decapsulateWalked(b, c)
+	if err != nil {
+		return parseWalked(b, c)
 	}
 	p, err := ParsePacket(inner)
 	if err != nil {
@@ -121,10 +128,15 @@ func Decapsulate(b []byte, port uint16) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := c.UpperOffset
 	if !isEncapsulated(b, c, port) {
 		return nil, ErrNotEncapsulated
 	}
+	return decapsulateWalked(b, c)
+}
+
+// decapsulateWalked is Decapsulate of a packet whose headers say that it is encapsulated.
+func decapsulateWalked(b []byte, c ip6.Chain) ([]byte, error) {
+	at := c.UpperOffset
 	if n := int(binary.BigEndian.Uint16(b[at+ip6.UDPLengthAt:])); n != c.End-at ||
 		ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.UDP, b[at:c.End]) != 0 {
 		return nil, fmt.Errorf("udp length %d or checksum at offset %d: %w", n, at+ip6.UDPLengthAt, ErrNotEncapsulated)

@@ -32,7 +32,7 @@ func Options(ext []byte, at int) ([]Option, error) {
 	if len(ext) < OptionsAt {
 		return nil, truncated("options header", "length", at+len(ext), at+OptionsAt)
 	}
-	var list []Option
+	list := make([]Option, 0, 4)
 	for i := OptionsAt; i < len(ext); {
 		o := Option{Type: ext[i], Offset: at + i}
 		if o.Type != Pad1 {
