@@ -33,9 +33,9 @@ func keyless(t *testing.T, change ...func(*Peer)) (p *proofBench, r Peer) {
 	return p, r
 }
 
-// TestKeylessPeer: connections to such a peer fail with that reason, whether plain IPv6 is allowed or
-// not: it would not answer that either. Once its key is optional the next packet begins a session
-// without a proof, also if it comes while offers are under way.
+// TestKeylessPeer: connections to such a peer fail with that reason, or are plain IPv6 if that is allowed.
+// Once its key is optional the next packet begins a session without a proof, also if it comes while
+// offers are under way.
 func TestKeylessPeer(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, waits := range []time.Duration{0, setupPatience} {
@@ -46,7 +46,13 @@ func TestKeylessPeer(t *testing.T) {
 			if waits > 0 {
 				b.forget()
 				b.pass(waits)
-				b.wantBarred(WhyNoProof)
+				if plain {
+					if e := b.entries[theKey]; e.State != Plain || b.Peers(b.now)[0].WhyPlain != WhyNoProof {
+						t.Errorf("with plain=yes: %+v, %q", e, b.Peers(b.now)[0].WhyPlain)
+					}
+				} else {
+					b.wantBarred(WhyNoProof)
+				}
 			}
 			r.Optional = true
 			b.AddPeer(b.now, r)

@@ -28,7 +28,7 @@ func (c *Core) setGuard(now time.Time, k *correspondent, p Peer) {
 	k.guard = guard{on: p.Guarded, optional: p.Optional}
 	for _, s := range c.of(k.nid) {
 		switch {
-		case p.Optional && s.hs != nil && s.state != Established:
+		case p.Optional && (s.state == Initiated && s.hs != nil || s.state == Plain && s.noProof):
 			c.endSession(now, s, reasonOptional)
 		case s.state == Plain:
 			c.refusesPlain(now, s)
@@ -36,11 +36,11 @@ func (c *Core) setGuard(now time.Time, k *correspondent, p Peer) {
 	}
 }
 
-// refusesPlain ends a session that has become plain although its peer is guarded, or has ILNP and does
-// not prove itself, and reports whether it did. Held packets are answered with Destination Unreachable.
+// refusesPlain ends a session that has become plain although its peer is guarded, and reports
+// whether it did. Held packets are answered with Destination Unreachable.
 func (c *Core) refusesPlain(now time.Time, s *session) bool {
 	k := c.recordOf(s)
-	if k == nil || !k.guard.on && !s.noProof {
+	if k == nil || !k.guard.on {
 		return false
 	}
 	k.guard.why, k.guard.until = s.whyPlain(), now.Add(guardFor)

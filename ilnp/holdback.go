@@ -168,6 +168,7 @@ func (c *sender) compare(now time.Time, s *session) {
 // noteReply notes an echo reply. It shows that a path works, but not that the
 // correspondent would take data on it.
 func (s *session) noteReply(p Path) {
+	s.noProof = s.noProof && s.state != Established // it is there with the nonce that it had
 	if s.knows(p) {
 		s.replied.known = true
 	} else {

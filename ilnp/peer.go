@@ -96,7 +96,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	c.preinstalled.advise(now, k)
 	for _, s := range c.of(p.NID) { // of an earlier process, or before the key was known
-		if s.state == Initiated && (handshakes{c}).prove(now, s) {
+		if s.state == Initiated && c.prove(now, s) {
 			c.upsert(now, s, s.entry.Paths)
 			handshakes{c}.offer(now, s)
 		}

@@ -32,7 +32,7 @@ func TestProofWithoutRandomness(t *testing.T) {
 		p := newProofBench(t)
 		s := &session{localNID: ownNID, remoteNID: peerNID}
 		p.a.cfg.Rand = &dry{left}
-		if (handshakes{p.a.Core}).prove(p.a.now, s) || s.hs != nil {
+		if p.a.prove(p.a.now, s) || s.hs != nil {
 			t.Fatalf("offers with %d bytes", left)
 		}
 	}

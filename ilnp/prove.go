@@ -20,9 +20,8 @@ const (
 	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
 	// whoever has the lower NID: ours may go where the peer is not any more.
 	crossedTries = 3
-	renewEvery   = time.Second // that a peer which has lost the session gets a new proof
-	offersEach   = 500         // that a host accepts in a second, and at once, without a challenge
-	offersKept   = 4           // an answer to an earlier offer counts
+	offersEach   = 500 // that a host accepts in a second, and at once, without a challenge
+	offersKept   = 4   // an answer to an earlier offer counts
 
 	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
 	// the clock be set back, and more offers than a host makes between two states.
@@ -64,7 +63,7 @@ func (p *prover) nextCounter(now time.Time) uint64 {
 type handshakes struct{ *Core }
 
 // prove begins a handshake, and reports whether it did.
-func (c handshakes) prove(now time.Time, s *session) bool {
+func (c *Core) prove(now time.Time, s *session) bool {
 	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
 	if !c.proves(s.remoteNID) || !k.secret.Present() || k.retired || s.hs != nil || c.cfg.isFormer(s.localNID) {
@@ -99,9 +98,11 @@ func (c handshakes) offerAgain(now time.Time, s *session) {
 }
 
 // repliedUnproven handles a reply to a probe from a peer that has to prove itself. It shows that the node there has
-// ILNP, and no key: without one plain IPv6 does not work either, as that node answers with a nonce.
+// ILNP, and no proof so far: TCP by plain IPv6 will not work either, as that node answers with a nonce.
 func (c handshakes) repliedUnproven(now time.Time, s *session) {
-	s.noProof = true
+	if s.state == Initiated {
+		s.noProof = true
+	}
 	c.offerAgain(now, s)
 }
 
@@ -278,28 +279,19 @@ func (c handshakes) isCrossed(local, remote roam.NID) bool {
 // challenge answers an offer that may be a copy of an earlier one. It tells the peer the
 // counter above which its next one has to be.
 func (c handshakes) challenge(now time.Time, s *session, k *pendingPeer, by Path, p ilnpwire.Packet) {
+	nids, peer := SessionKey{p.Dst.NID, p.Src.NID}, c.known[p.Src.NID]
 	if s == nil {
-		s = c.endsOf(k)
+		own, _ := c.pending.ownTowards(k)
+		s = &session{localNID: nids.Local, remoteNID: nids.Remote, localNonce: own} // for its ends only
 	}
-	c.sendChallenge(now, s, by, p.Encapsulated, askerOf(p))
-}
-
-// endsOf returns a session for the ends of a pending peer only.
-func (c handshakes) endsOf(k *pendingPeer) *session {
-	own, _ := c.pending.ownTowards(k)
-	return &session{localNID: k.key.Local, remoteNID: k.key.Remote.NID, localNonce: own}
-}
-
-func (c handshakes) sendChallenge(now time.Time, s *session, by Path, encap bool, a asker) {
-	peer := c.known[s.remoteNID]
 	if c.prover.challenges.made == 0 && !c.draw(now, c.prover.challenges.secret[:]) {
 		return
 	}
-	q := ilnpwire.Proof{Step: ilnpwire.ProofChallenge, Counter: peer.offers.last, Ephemeral: a.ephemeral,
-		Token: c.prover.challenges.next(a)}
-	key := peer.proofKey(s.localNID, s.remoteNID)
+	q := ilnpwire.Proof{Step: ilnpwire.ProofChallenge, Counter: peer.offers.last, Ephemeral: p.Proof.Ephemeral,
+		Token: c.prover.challenges.next(askerOf(p))}
+	key := peer.proofKey(nids.Local, nids.Remote)
 	q.Counter = maskCounter(key, q)
-	c.sendProof(now, s, by, encap, sealProof(key, q, s.localNonce, a.nonce))
+	c.sendProof(now, s, by, p.Encapsulated, sealProof(key, q, s.localNonce, p.Nonce))
 }
 
 // proven makes a session of a pending peer that has proven itself, as of one that was validated.

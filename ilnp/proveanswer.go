@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"roam"
-	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -23,9 +22,6 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 		case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
 		case !c.isListedIn(p) && p.Proof.Step == ilnpwire.ProofAnswer:
 			return reasonProofPlace
-		case p.Proof.Step == ilnpwire.ProofChallenge && p.Proof.Ephemeral == [nidkey.KeyLen]byte{}:
-			c.askedToProve(now, s)
-			return ""
 		case s.hs != nil && p.Proof.Step == ilnpwire.ProofChallenge:
 			return c.challenged(now, s, key, by, p)
 		case s.hs != nil:
@@ -38,30 +34,6 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 		}
 	}
 	return reasonProofForged
-}
-
-// askProof asks a pending peer for a proof that has answered a probe with a nonce and has offered none: it may
-// have a session that this host has not any more. Our nonce for it is a function of both ends, so it is that of
-// the session, and the peer notices nothing. A host that has a session has a handshake or a proof.
-func (c *Core) askProof(now time.Time, k *pendingPeer, n Nonce) {
-	peer := c.known[k.key.Remote.NID]
-	if !peer.secret.Present() || peer.retired || c.cfg.isFormer(k.key.Local) || now.Sub(k.asked) < pendingFirst ||
-		c.sessions[SessionKey{k.key.Local, k.key.Remote.NID}] != nil {
-		return
-	}
-	k.asked = now
-	h, by := handshakes{c}, Path{Local: k.at, Remote: k.key.Remote.L64}
-	h.sendChallenge(now, h.endsOf(k), by, k.encap, asker{local: k.key.Local, remote: k.key.Remote, nonce: n})
-}
-
-// askedToProve makes an offer as the peer, which has no session, asks for one. A copy of an earlier question
-// costs one proof in renewEvery.
-func (c handshakes) askedToProve(now time.Time, s *session) {
-	used := now.Sub(later(s.used, s.started)) < time.Minute // else it is about to end here, too
-	if s.hs == nil && s.state == Established && used && now.Sub(s.renewed) >= renewEvery {
-		s.renewed = now
-		c.renew(now, s)
-	}
 }
 
 // answeredCrossed takes the answer to the offer that this host gave up as it accepted the peer's: each
@@ -190,7 +162,9 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 	}
 	if !a.confirmed {
 		a.confirmed, s.crossed, c.known[p.Src.NID].follows = true, nil, true
-		c.disarm(&s.schedule, timerProve)
+		if s.hs == nil { // else it is that of an offer of ours
+			c.disarm(&s.schedule, timerProve)
+		}
 		c.validated(now, s, a.path.Remote)
 		if !s.owned {
 			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))

@@ -129,46 +129,6 @@ func TestProofLostState(t *testing.T) {
 	}
 }
 
-// TestQuestionForAProof: a peer that has lost the session, and whose nonce is the same as before, asks for a
-// proof. Nobody else can, and copies of the question cause one a second.
-func TestQuestionForAProof(t *testing.T) {
-	p := newProofBench(t)
-	p.open()
-	p.wantProved()
-	own := p.session(p.a).localNonce
-	question := ilnpwire.Proof{Step: ilnpwire.ProofChallenge, Token: [ilnpwire.ProofTokenLen]byte{1}}
-	asked := p.sealed(1, netP, question, ofB, own)
-	for name, c := range map[string]struct {
-		packet []byte
-		want   int
-	}{
-		"of a node without the key": {p.sealed(0, netP, question, ofB, own), 0},
-		"of another session":        {p.sealed(1, netP, question, ofB, ofB), 0},
-		"as it should be":           {asked, 1},
-	} {
-		p.a.pass(2 * time.Second)
-		p.exchange()
-		p.a.receive(1, c.packet)
-		if n := len(p.proofsOf(p.a)); n != c.want {
-			t.Errorf("%s: %d offers, want %d", name, n, c.want)
-		}
-	}
-	p.a.pass(2 * time.Second) // the offer is lost, the next one is not
-	p.exchange()
-	p.a.pass(20 * time.Second)
-	p.exchange()
-	p.wantProved()
-	before := p.count(ilnpwire.ProofOffer)
-	for range 10 {
-		p.a.receive(1, asked)
-		p.exchange()
-	}
-	if n := p.count(ilnpwire.ProofOffer) - before; n != 1 {
-		t.Errorf("%d offers for 10 copies at once, want 1", n)
-	}
-	p.wantProved()
-}
-
 // TestProofOfNobody: a host without the peer's key takes no proof, and counts it.
 func TestProofOfNobody(t *testing.T) {
 	p := newProofBench(t)

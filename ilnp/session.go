@@ -29,9 +29,8 @@ type session struct {
 	keys                    *keying    // nil: the nonce alone says who the peer is
 	hs                      *handshake // under way; nil: none
 	agreed                  *agreement // nil: the peer has proven nothing at set-up
-	renewed                 time.Time  // when the peer last asked for a new proof
 	crossed                 *crossed   // nil: no offer of ours is given up for the peer's that agreed is of
-	noProof                 bool       // it has answered probes with a nonce, and no proof
+	noProof                 bool       // it has answered probes with a nonce and, so far, no proof
 	profile
 	fallback      fallback
 	refused       bool      // a Parameter Problem was why it fell back

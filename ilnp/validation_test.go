@@ -69,8 +69,6 @@ func (b *pendingBench) listingFor(*session, []Path) []listed { return []listed{{
 
 func (b *pendingBench) disown(_ time.Time, s *session) { s.state, s.remoteNonce = Initiated, Nonce{} }
 
-func (b *pendingBench) askProof(time.Time, *pendingPeer, Nonce) {}
-
 func (b *pendingBench) tellCopied(time.Time, *session, []roam.L64) {}
 
 func (b *pendingBench) startFrom(now time.Time, k *pendingPeer, old *session) {

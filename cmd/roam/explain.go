@@ -158,6 +158,9 @@ func (s situation) who() string {
 	default:
 		out += " The session with it is " + s.session.State + "."
 	}
+	if s.session.CountsError != "" {
+		return out + " What was sent is not known: " + s.session.CountsError + "."
+	}
 	return out + fmt.Sprintf(" Sent: %d packets, %s; received: %d packets, %s.", s.session.TxPackets,
 		nbytes(s.session.TxBytes), s.session.RxPackets, nbytes(s.session.RxBytes))
 }

@@ -280,8 +280,10 @@ func (k *known) refuse(word string) error {
 func (a *app) completePeers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	if len(args) == 0 {
+		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		defer cancel()
 		// Completion has nowhere to report a failure.
-		_ = a.ask(cmd.Context(), func(ctx context.Context, b control.Backend) error {
+		_ = a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 			return b.EachSession(ctx, func(s control.Session) error {
 				names = append(names, peerName(s))
 				return nil

@@ -89,5 +89,8 @@ func Sessions(ctx context.Context, h Host) ([]Session, error) {
 		list = append(list, s)
 		return nil
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }

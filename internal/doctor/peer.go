@@ -108,9 +108,10 @@ func lookRefusedPlain(e *examination, peer string, r control.PlainRefusal) {
 	case "":
 		return
 	case control.WhyNoProof:
-		e.add(Fault, "key", "run `roam key show` on it: if it has no key, or another one than before, add the "+
-			"lines of both hosts anew; if its version has no keys: `"+r.Allow+"`", "connections to %s fail: "+
-			"it answers without the key that this host has of it, or without this host's", peer)
+		e.add(Fault, "key", "see that the path lets option 0x1E pass: a node on it may want you to do without the key. "+
+			"Run `roam key show` on it: if it has no key, or another one than before, add the lines of both hosts "+
+			"anew; if its version has no keys: `"+r.Allow+"`", "connections to %s fail: it answers, and does not "+
+			"prove that it has its key", peer)
 		return
 	}
 	e.add(Fault, "key", "see that Roam runs there and knows this host, and that the path lets its options pass; if plain "+
@@ -151,6 +152,10 @@ func lookPlain(e *examination, f Facts) {
 	switch why := p.Probed.WhyPlain; {
 	case why == control.WhyNoILNP || why == control.WhyRemembered && !echoed:
 		e.add(Fault, "session", missingHalf(p, again), "%s has no ILNP, or does not know this host: it answered the nonce with an ICMPv6 Parameter Problem; sessions with it are plain IPv6 and do not move", p.Word)
+	case why == control.WhyNoProof:
+		e.add(Fault, "session", "run `roam key show` on it, and see that the path lets option 0x1E pass; if its "+
+			"version has no keys, add its line with key=optional", "%s has ILNP and does not prove that it has its "+
+			"key: sessions with it are plain IPv6, and TCP does not work, as it answers with a nonce", p.Word)
 	case echoed || why == control.WhyNoNonce:
 		e.add(Fault, "session", doOptions, "%s answers%s, but nothing that carries a nonce: either it has no ILNP and "+
 			"says nothing, or the path drops IPv6 destination options (option 0x8B); sessions with it are plain IPv6 "+

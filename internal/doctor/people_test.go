@@ -165,8 +165,8 @@ func TestAnswersWithoutKey(t *testing.T) {
 		State:   control.StateKnown,
 		Refused: control.PlainRefusal{Why: control.WhyNoProof, Allow: "roam add 'nid=1:2:3:4 key=optional c'"}}}
 	b := bad(f)
-	if len(b) != 1 || !strings.Contains(b[0], "answers without the key") || !strings.Contains(b[0], "key=optional") ||
-		strings.Contains(b[0], "plain IPv6") {
+	if len(b) != 1 || !strings.Contains(b[0], "does not prove that it has its key") ||
+		!strings.Contains(b[0], "key=optional") || strings.Contains(b[0], "plain IPv6") {
 		t.Errorf("findings %q", b)
 	}
 }

@@ -26,7 +26,8 @@ func newRelease(t *testing.T) *release {
 	const stub = "#!/bin/sh\necho \"$0 $*\"\n" +
 		"for w in $FAIL; do case \"$0 $*\" in *${w%=*}*) exit ${w#*=} ;; esac; done\n"
 	for name, text := range map[string]string{
-		"build/release-check": string(script), "build/lab": stub, "path/make": stub, "path/git": "#!/bin/sh\necho v9.9.9\n",
+		"build/release-check": string(script), "build/lab": stub, "path/make": stub,
+		"path/git": "#!/bin/sh\necho v9.9.9\n",
 	} {
 		file := filepath.Join(r.dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
