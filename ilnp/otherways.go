@@ -45,7 +45,7 @@ func (c questions) askOtherWay(now time.Time, s *session) {
 // askWay asks a path by an update, if probes may not tell. One from a locator that the set does not
 // have lists it too, preferred least: the peer goes on sending to those that it knows. A locator that
 // a look-up has named need not be validated, as the peer's answers may be what its dead path loses.
-// A set that has just been told comes first. One that stays without an acknowledgement does not: it may be the set
+// A set that has just been announced comes first. One that stays without an acknowledgement does not: it may be the set
 // that has the acknowledgements go where nothing arrives.
 func (c questions) askWay(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
