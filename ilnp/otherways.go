@@ -30,13 +30,17 @@ func (s *session) answersElsewhere() bool {
 type questions struct{ *liveness }
 
 // askOtherWay asks one path that is not in use, in each round another one, as nothing comes on those
-// that are.
+// that are. While the peer counts as dead those in use take their turns as well: the peer may receive there, and
+// answer from where nothing arrives. Of an only path the answers to probes show as much. One update a round: of two
+// with a MAC the older one would be refused if it arrived last.
 func (c questions) askOtherWay(now time.Time, s *session) {
 	if s.watch.round == 0 || s.leavesProbes() {
 		return // often one packet was lost; who answers no probe is asked by updates anyway
 	}
 	paths := cross(placesOf(c.host.usable(now)), s.remotes.all())
-	paths = slices.DeleteFunc(paths, func(p Path) bool { return slices.Contains(s.entry.Paths, p) })
+	if !s.dead || len(paths) == 1 {
+		paths = slices.DeleteFunc(paths, func(p Path) bool { return slices.Contains(s.entry.Paths, p) })
+	}
 	if len(paths) > 0 {
 		c.askWay(now, s, paths[s.watch.round%len(paths)])
 	}

@@ -124,7 +124,7 @@ const maxRemade = 5
 // replaced counts the replacement of a session, and judges its rate. A host with keys that sends
 // and receives nothing begins anew with each of its attempts, until its peer can be heard.
 func (k *Soak) replaced(h *soaker, remote roam.NID) {
-	if k.cfg.Keyed && (!h.canBeReached() || !k.hosts[remote-k.hosts[0].nid].canBeReached()) {
+	if o := k.named(remote); k.cfg.Keyed && (!h.canBeReached() || o != nil && !o.canBeReached()) {
 		return
 	}
 	recent := slices.DeleteFunc(h.remade[remote], func(at time.Time) bool { return k.Now().Sub(at) > mendWithin })
@@ -132,6 +132,14 @@ func (k *Soak) replaced(h *soaker, remote roam.NID) {
 	if n := len(h.remade[remote]); n > maxRemade {
 		k.fault("%s made its session with %v anew %d times within %v", h.name, remote, n, mendWithin)
 	}
+}
+
+// named returns the host with a Node Identifier; nil: it is an alias of a session.
+func (k *Soak) named(nid roam.NID) *soaker {
+	if i := nid - k.hosts[0].nid; i < roam.NID(len(k.hosts)) {
+		return k.hosts[i]
+	}
+	return nil
 }
 
 // idled judges the end of a session for lack of packets, with a margin of 1 s for packets in

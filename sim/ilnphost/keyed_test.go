@@ -20,8 +20,8 @@ func (s bytesOf) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// pair gives both hosts of a world each other's key.
-func (w *world) pair(t *testing.T) {
+// pair gives both hosts of a world each other's key, and returns what these share.
+func (w *world) pair(t *testing.T) nidkey.Secret {
 	t.Helper()
 	var keys [2]nidkey.Key
 	for i := range keys {
@@ -40,6 +40,7 @@ func (w *world) pair(t *testing.T) {
 	w.server.Core().AddPeer(w.Now(), ilnp.Peer{NID: mobileNID, Names: []string{"mobile"}, Anywhere: true, Secret: secret})
 	w.mobile.Settle()
 	w.server.Settle()
+	return secret
 }
 
 // wantKeyed checks that a session is keyed at both ends and that neither refused the other.

@@ -62,6 +62,17 @@ func soakOf(t *testing.T, cfg SoakConfig, hours, hosts float64) {
 	wantFlat(t, heap)
 }
 
+// TestSoakJudgesAliases: a session that is replaced may have an alias that is no host's identifier.
+func TestSoakJudgesAliases(t *testing.T) {
+	k := NewSoak(SoakConfig{Seed: 1, Hosts: 2, Keyed: true})
+	for range maxRemade + 1 {
+		k.replaced(k.hosts[0], 0xf47f_7269_c084_397d)
+	}
+	if len(k.faults) != 1 {
+		t.Errorf("%d replacements at once: faults %v, want one", maxRemade+1, k.faults)
+	}
+}
+
 // inUse returns the bytes of live memory.
 func inUse() uint64 {
 	var m runtime.MemStats

@@ -157,3 +157,32 @@ func TestUpdateIsHeardByADeadDirection(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersLeaveByADeadDirection: a host in the hard mode that has sent nothing lately moves to a link by which
+// nothing leaves. Its peer looks it up and sends to the other link, but the answers to probes leave by the dead
+// one, so a Locator Update has to ask the path in use as well.
+func TestAnswersLeaveByADeadDirection(t *testing.T) {
+	eachUnequal(t, ilnp.Hard, func(t *testing.T, w *world) {
+		found := w.mobile.record(netA)
+		found.Secret = w.pair(t)
+		w.server.know(found)
+		w.server.Flow(w.mobile, time.Second, true).Stop()
+		w.Run(10 * time.Second)
+		w.mobile.Up(2, netB, near, roam.Infinite)
+		w.mobile.at(2).wire.Cut(sim.Forward)
+		w.Run(20 * time.Second)
+		f := w.server.run(&Flow{From: w.server, To: w.mobile, Echo: true, Size: 1400}, 10*time.Second)
+		if !w.RunUntil(time.Minute, func() bool { return w.server.Count(ilnp.PeerDead) > 0 }) {
+			t.Fatal("the server does not miss the host")
+		}
+		w.server.know(found)
+		named := w.Now()
+		if !w.RunUntil(15*time.Second, func() bool { return f.Back.After(named) }) {
+			t.Error("no answer in 15 s")
+		}
+		w.Run(40 * time.Second)
+		if silent := w.Now().Sub(f.Back); silent > 11*time.Second {
+			t.Errorf("then no answer for %v", silent)
+		}
+	})
+}
