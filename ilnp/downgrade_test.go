@@ -90,7 +90,9 @@ func TestKeylessPeerOfASession(t *testing.T) {
 	if shown() != "" {
 		t.Errorf("a session that lives is shown as refused: %q", shown())
 	}
-	s.noProof = false
+	if s.noteReply(Path{}); s.noProof {
+		t.Error("a reply with the nonce of the session shows nothing")
+	}
 	silence(b)
 	for range 30 {
 		b.forget()

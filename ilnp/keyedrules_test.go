@@ -12,20 +12,7 @@ import (
 func crossedAnswer(t *testing.T) (p *proofBench, answer ilnpwire.Packet) {
 	t.Helper()
 	p = newProofBench(t)
-	for i, h := range []*bench{p.a, p.b} {
-		k := h.known[[2]roam.NID{peerNID, ownNID}[i]]
-		k.offers = freshness{seen: true, at: h.now.Add(-time.Hour), last: uint64(h.now.Add(-time.Hour).UnixNano())}
-	}
-	p.bothBegin(crossedTries)
-	a, b := p.a.sent, p.b.sent
-	p.a.forget()
-	p.b.forget()
-	for _, s := range a {
-		p.deliver(p.b, s.Packet)
-	}
-	for _, s := range b {
-		p.deliver(p.a, s.Packet)
-	}
+	p.bothAccept()
 	for _, q := range p.proofsOf(p.b) {
 		if q.Proof.Step == ilnpwire.ProofAnswer {
 			answer = q

@@ -31,11 +31,9 @@ func (p *proofBench) bothBegin(offers int) {
 	}
 }
 
-// TestProofBothAnswered: each end has accepted the other one's offer, and waits for a confirmation of its own answer.
-// The answer to the offer of the lower NID makes one session of it, at once.
-func TestProofBothAnswered(t *testing.T) {
-	p := newProofBench(t)
-	// Each knows which counters of the other one are new: no challenge decides.
+// bothAccept has both hosts accept the other one's offer. Each knows which counters of the other one are new, so no
+// challenge decides.
+func (p *proofBench) bothAccept() {
 	for i, h := range []*bench{p.a, p.b} {
 		k := h.known[[2]roam.NID{peerNID, ownNID}[i]]
 		k.offers = freshness{seen: true, at: h.now.Add(-time.Hour), last: uint64(h.now.Add(-time.Hour).UnixNano())}
@@ -50,6 +48,13 @@ func TestProofBothAnswered(t *testing.T) {
 	for _, s := range b {
 		p.deliver(p.a, s.Packet)
 	}
+}
+
+// TestProofBothAnswered: each end has accepted the other one's offer, and waits for a confirmation of its own answer.
+// The answer to the offer of the lower NID makes one session of it, at once.
+func TestProofBothAnswered(t *testing.T) {
+	p := newProofBench(t)
+	p.bothAccept()
 	for name, h := range map[string]*bench{"a": p.a, "b": p.b} {
 		if s := p.session(h); s == nil || s.agreed == nil || s.agreed.initiator || s.agreed.confirmed {
 			t.Fatalf("%s has not accepted the other one's offer: this shows nothing", name)

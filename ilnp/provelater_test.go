@@ -190,3 +190,27 @@ func TestChallengeIsForOnePlace(t *testing.T) {
 		}
 	}
 }
+
+// TestConfirmationLeavesAnOffer: the confirmation of an answer comes while an offer of this host for the same session
+// is under way. A lost offer is repeated all the same, and does not hold the session for ever.
+func TestConfirmationLeavesAnOffer(t *testing.T) {
+	p := newProofBench(t)
+	p.lossy = func(q ilnpwire.Packet) bool { return q.Proof != nil && q.Proof.Step == ilnpwire.ProofConfirm }
+	p.open()
+	_, confirm := p.last(ilnpwire.ProofConfirm)
+	p.lossy = nil
+	b := p.session(p.b)
+	if b.agreed.confirmed {
+		t.Fatal("the answer is confirmed already: this shows nothing")
+	}
+	handshakes{p.b.Core}.renew(p.b.now, b)
+	p.b.drain()
+	p.b.forget() // the offer is lost
+	p.b.receive(1, confirm)
+	p.b.pass(2 * proofFirst)
+	p.exchange()
+	p.wantProved()
+	if b.hs != nil || p.b.entries[b.key].Holds {
+		t.Error("the session still waits for an answer")
+	}
+}
