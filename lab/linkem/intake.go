@@ -84,7 +84,7 @@ func (in *intake) dismiss(d *direction) {
 func (in *intake) run() {
 	runtime.LockOSThread()
 	defer close(in.gone)
-	urgent(readerPriority)
+	urgent()
 	buf := make([]byte, maxFrame)
 	poll := []unix.PollFd{{Fd: int32(in.set), Events: unix.POLLIN}}
 	for last := clock(); ; {

@@ -93,7 +93,7 @@ func (r *releaser) remove(ds []*direction) {
 func (r *releaser) run() {
 	runtime.LockOSThread()
 	defer close(r.gone)
-	urgent(releaserPriority)
+	urgent()
 	poll := []unix.PollFd{{Fd: int32(r.wake), Events: unix.POLLIN}}
 	for !r.quit.Load() {
 		d, due := r.earliest()

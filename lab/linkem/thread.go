@@ -9,20 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Priorities in the real-time class. The releaser is late when it waits; the
-// frames of a reader wait in the device's queue and are stamped late; the
-// other threads of the process are needed to bring these two back when the
-// runtime has interrupted them.
-const (
-	othersPriority   = 1
-	readerPriority   = 2
-	releaserPriority = 3
-)
+// priority is that of all threads of the process in the real-time class. The releaser is late when it
+// waits; the frames of a reader wait in the device's queue and are stamped late; the other threads
+// are needed to bring these two back when the runtime has interrupted them. None goes before another
+// one: the runtime has threads wait for each other without sleeping, as for the collector that
+// scans their stack, and one that yields to its equals alone would wait for good for one below it.
+const priority = 1
 
 // urgent makes the calling thread a real-time thread with exact timers, since it stamps or
 // releases frames at exact times. Without the privilege the emulator still works, but less
 // punctually; Accuracy measures by how much.
-func urgent(priority uint32) {
+func urgent() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
 		Size:     unix.SizeofSchedAttr,
@@ -57,7 +54,7 @@ var favour = sync.OnceFunc(func() {
 			_ = unix.SchedSetAttr(tid, &unix.SchedAttr{
 				Size:     unix.SizeofSchedAttr,
 				Policy:   unix.SCHED_RR,
-				Priority: othersPriority,
+				Priority: priority,
 			}, 0)
 		}
 	}
