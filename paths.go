@@ -24,10 +24,13 @@ const (
 	// so a segment of full size may not leave yet.
 	PathsUnvalidated
 	PathsValidated // one does, for the first time since then
+	// The peer is told not to send to a locator of this host any more: what came there comes by other paths.
+	LocatorsWithdrawn
 )
 
 var pathChanges = [...]string{
 	"added", "lost", "reordered", "down", "returned", "died", "gathered", "rehashed", "unvalidated", "validated",
+	"withdrawn",
 }
 
 // Has reports whether any of the given changes is among those of c.

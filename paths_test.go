@@ -8,8 +8,8 @@ import (
 
 func TestPathChange(t *testing.T) {
 	c := roam.PathsAdded | roam.PathsReturned
-	last := roam.PathsValidated.String()
-	if c.String() != "added+returned" || roam.PathChange(0).String() != "" || last != "validated" {
+	last := roam.LocatorsWithdrawn.String()
+	if c.String() != "added+returned" || roam.PathChange(0).String() != "" || last != "withdrawn" {
 		t.Errorf("%v, %v, %v", c, roam.PathChange(0), last)
 	}
 	if !c.Has(roam.PathsReturned|roam.PathsLost) || c.Has(roam.PathsLost) {

@@ -298,7 +298,7 @@ type Abandon struct{ Key SessionKey }
 
 // PathsChanged says what the Upsert before it has made of the paths of a session that
 // was there before: its TCP connections may sit in time-outs, or meet firewalls that
-// have not seen them begin.
+// have not seen them begin. One of LocatorsWithdrawn follows no Upsert.
 type PathsChanged struct {
 	Key SessionKey
 	Why roam.PathChange

@@ -18,6 +18,7 @@ type updates struct {
 
 // startUpdate starts the exchange of a set; its first transmission uses the best of paths.
 func (c *updates) startUpdate(now time.Time, s *session, list []listed, paths []Path) {
+	c.tellWithdrawn(s, list)
 	s.update.begin(now, list, paths)
 	if s.keys != nil {
 		s.update.since = s.keys.sent
@@ -25,6 +26,16 @@ func (c *updates) startUpdate(now time.Time, s *session, list []listed, paths []
 	s.strayed = false
 	c.disarm(&s.schedule, timerRefresh)
 	c.transmitUpdate(now, s)
+}
+
+// tellWithdrawn tells what helps TCP that a set lacks a locator of the one before it: firewalls on the paths by
+// which the correspondent's data come from now on may not know the connections.
+func (c *updates) tellWithdrawn(s *session, list []listed) {
+	if s.entry.Seq != 0 && slices.ContainsFunc(s.update.listing, func(was listed) bool {
+		return !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == was.l64 })
+	}) {
+		c.emit(PathsChanged{Key: s.key, Why: roam.LocatorsWithdrawn, RTT: s.entry.Grace / 2})
+	}
 }
 
 // repeatUpdate starts an exchange of the present set.

@@ -61,6 +61,8 @@ type checkedPath struct {
 	avoided    time.Time // since when; zero: not
 	good       int       // avoided: answers in a row
 	swallows   bool      // avoided: it answers, and drops data
+	inUDP      bool      // it answered in UDP, and not in the form of the RFCs:
+	inOption   time.Time // when it last did in that form
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -204,18 +206,6 @@ func (c *liveness) doubt(now time.Time, s *session, paths []Path) {
 	if len(paths) > 0 {
 		c.stepCheck(now, s)
 	}
-}
-
-// probeAgain probes a path in the one form that is known to get through.
-func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
-	h.tries++
-	h.last = now
-	form := FormOption
-	if s.encaps(h.Path) {
-		form = FormUDP
-	}
-	c.probes.forget(&s.sent, now.Add(-tokenLife))
-	c.sendProbe(now, c.ask(now, s), probe{path: h.Path, form: form, moot: true, lone: true})
 }
 
 // stepCheck does what is due now, and arms the timer for what is due next. A host that stood
@@ -483,6 +473,7 @@ func (c *liveness) checkReply(now time.Time, s *session, pr probe) {
 	if isFirst && now.Sub(pr.sent) <= h.Wait(c.timingOf(pr.path), s.rtt) {
 		h.Met(true)
 	}
+	h.noteAnswer(now, pr.form)
 	h.Answer(now, pr.sent)
 	c.followRules(now, s)
 	h.confirmed = time.Time{}

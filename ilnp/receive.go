@@ -215,7 +215,7 @@ func (c *updates) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet
 func (c *liveness) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
 	s.announced, s.updated = true, now
 	list := entriesOf(lu)
-	best := slices.Clone(s.remotes.targets())
+	best, were := slices.Clone(s.remotes.targets()), s.remotes.listed()
 	switch lu.Code {
 	case ilnpwire.CodeAddHard, ilnpwire.CodeAddSoft, ilnpwire.CodeDeleteHard, ilnpwire.CodeDeleteSoft:
 	default:
@@ -246,13 +246,21 @@ func (c *liveness) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpd
 			c.refuse(now, s.key, reasonElsewhere)
 			continue
 		}
-		s.remotes.put(e.L64, uint16(e.Preference), deadline(now, lifetimeOf(e.Lifetime, lu.Form)))
+		isAgain := r != nil && (r.asked || r.standing == dropped)
+		r = s.remotes.put(e.L64, uint16(e.Preference), deadline(now, lifetimeOf(e.Lifetime, lu.Form)))
+		r.asked = isAgain && slices.ContainsFunc(list, func(o ilnpwire.LocatorEntry) bool {
+			return o.Preference < e.Preference
+		})
 	}
 	s.remotes.sort()
 	if !slices.Contains(seen, s.astray) {
 		s.recall()
 	}
 	c.notify(Event{Time: now, Kind: UpdateReceived, Key: s.key, Locators: seen})
+	c.ageRemotes(now, s)
+	if slices.ContainsFunc(were, func(l roam.L64) bool { return s.remotes.standingOf(l) == dropped }) {
+		trustLast(s, c.listedPaths(now, s))
+	}
 	c.remotesChanged(now, s)
 	if !slices.Equal(best, s.remotes.targets()) {
 		s.lastMove = now

@@ -43,6 +43,7 @@ type remote struct {
 	validated  bool      // validated: its owner has answered from behind it
 	given      bool      // a file, the user or the DNS named it, not its owner alone
 	only       bool      // none but they did: the session's node has not been there, or has left it
+	asked      bool      // its owner had dropped it, and lists it again as no first choice, as if to ask from there
 }
 
 func (r *remote) within(now time.Time) bool { return r.expires.IsZero() || r.expires.After(now) }
@@ -224,6 +225,25 @@ func (rs remotes) unvalidated() []roam.L64 {
 		}
 	}
 	return ls
+}
+
+// listed returns the current locators, without those from where the correspondent may only have asked.
+func (rs remotes) listed() []roam.L64 {
+	var ls []roam.L64
+	for _, r := range rs {
+		if r.standing == current && !r.asked {
+			ls = append(ls, r.l64)
+		}
+	}
+	return ls
+}
+
+// standingOf returns the standing of a locator; one that is forgotten was dropped.
+func (rs remotes) standingOf(l roam.L64) standing {
+	if r := rs.find(l); r != nil {
+		return r.standing
+	}
+	return dropped
 }
 
 // all returns every locator, the best first, dropped ones last.

@@ -40,6 +40,7 @@ type passage struct {
 	passed time.Time     // when that form was last seen to
 	again  time.Time     // encapsulated: when it is tried next
 	every  time.Duration // encapsulated: the time after that
+	opened bool          // the correspondent has sent some in UDP: a firewall in front of it admits ours
 }
 
 func (s *session) encaps(p Path) bool { return s.passages[p].encap }
@@ -59,6 +60,10 @@ func (c *steering) noteForm(now time.Time, s *session, p Path, encap bool) {
 	v := s.passages[p]
 	was := v.encap
 	s.asks = s.asks || encap // no other stack knows this form
+	if encap && !v.opened {
+		v.opened = true
+		s.setPassage(p, v)
+	}
 	switch {
 	case !encap:
 		v.passed, v.encap = now, false

@@ -149,7 +149,7 @@ func (m *Machine[K]) HandlePaths(_ time.Time, c Change[K]) {
 	if wanted || c.Why.Has(other|roam.PathsReturned|roam.PathsDied|roam.FlowsGathered) {
 		wake[c.Key] = max(wake[c.Key], acks)
 	}
-	if c.Resync && c.Why.Has(roam.PathsAdded|roam.FlowsGathered|roam.FlowsRehashed) {
+	if c.Resync && c.Why.Has(roam.PathsAdded|roam.FlowsGathered|roam.FlowsRehashed|roam.LocatorsWithdrawn) {
 		m.resyncs.watch(c)
 		m.due = true
 	}

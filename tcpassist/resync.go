@@ -35,13 +35,14 @@ type watch struct {
 	wait  time.Duration
 	seen  map[ends]arrivals
 	alive bool // it has connections, by the last list
+	// Connections that have been resynced while data of ours was not acknowledged, and not been answered.
+	waiting map[ends]bool
 }
 
 // arrivals is what came on a connection.
 type arrivals struct {
 	segments uint32 // by the last comparison
 	tries    int    // resyncs sent; resyncsTried when there will be no more
-	waiting  bool   // when the last of them was sent, data of ours was not acknowledged
 }
 
 // Resynced returns how many connections of a session stood still after moves, though
@@ -57,7 +58,11 @@ func (r *resyncs[K]) watch(c Change[K]) {
 	if c.Why.Has(roam.FlowsGathered) {
 		first = compareSoon
 	}
-	r.watched[c.Key] = &watch{wait: max(first, 2*c.RTT), seen: make(map[ends]arrivals)}
+	w := &watch{wait: max(first, 2*c.RTT), seen: make(map[ends]arrivals), waiting: make(map[ends]bool)}
+	if before := r.watched[c.Key]; before != nil {
+		w.waiting = before.waiting // the answers are under way
+	}
+	r.watched[c.Key] = w
 }
 
 // compare compares the connections of watched sessions with the list before.
@@ -99,7 +104,7 @@ func (m *Machine[K]) judge(w *watch, c Listed[K]) {
 	switch {
 	case silent && a.tries < resyncsTried && c.Resyncs:
 		a.tries++
-		a.waiting = c.Next != c.Unacked
+		w.waiting[c.ends()] = c.Next != c.Unacked
 		m.out = append(m.out, Resync[K]{Key: c.Key, Local: c.Local, Remote: c.Remote, Seq: c.Next - 1})
 	case !silent && a.tries > 0:
 		a.tries = resyncsTried // it has helped, or was not needed
@@ -121,8 +126,9 @@ func (m *Machine[K]) answer(h Heard[K], all []Listed[K]) {
 	if !h.Answer {
 		m.out = append(m.out, Resync[K]{Key: h.Key, Local: c.Local, Remote: c.Remote, Seq: c.Next - 1, Ack: h.Seq + 1, Answer: true})
 	}
-	if w := m.resyncs.watched[h.Key]; h.Answer && w != nil && w.seen[c.ends()].waiting {
+	if w := m.resyncs.watched[h.Key]; h.Answer && w != nil && w.waiting[c.ends()] {
 		w.seen[c.ends()] = arrivals{segments: c.Arrived, tries: resyncsTried}
+		delete(w.waiting, c.ends())
 		m.resyncs.restored[h.Key]++
 	}
 	m.acknowledge(c.Connection)

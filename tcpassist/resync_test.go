@@ -64,6 +64,7 @@ func TestWhenConnectionsAreCompared(t *testing.T) {
 		"another network":       {roam.PathsAdded | roam.PathsReturned, 0, false, compareFirst},
 		"the same again":        {roam.PathsReturned, 0, false, 0},
 		"one less":              {roam.PathsLost, 0, false, 0},
+		"a locator less":        {roam.LocatorsWithdrawn, 0, false, compareFirst},
 		"dead":                  {roam.PathsAdded | roam.PathsDown, 0, false, 0},
 		"turned off":            {roam.PathsAdded, 0, true, 0},
 	} {
@@ -162,6 +163,23 @@ func TestResynced(t *testing.T) {
 		if b.HandleEnd("a"); b.Resynced("a") != 0 {
 			t.Error("remembered behind the end of the session")
 		}
+	}
+}
+
+// TestResyncedAcrossAChange: the answer counts also if the paths have changed while it was under way.
+func TestResyncedAcrossAChange(t *testing.T) {
+	c := tcp("a", 4000)
+	c.Unacked = 900
+	b := newBench(t, c)
+	b.change("a", roam.PathsAdded)
+	b.pass(compareFirst, func() {})
+	b.change("a", roam.LocatorsWithdrawn)
+	for range 2 {
+		b.HandleResync(b.now, Heard[string]{"a", 4000, 22, 500, true})
+		b.drain()
+	}
+	if got := b.Resynced("a"); got != 1 {
+		t.Errorf("%d counted, want 1", got)
 	}
 }
 

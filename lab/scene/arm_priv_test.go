@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -61,6 +62,23 @@ func (a *noted) Mode(_ context.Context, _ *arm.End, mode string) error {
 
 func (a *noted) Use(_ context.Context, _ *arm.End, link string, on bool) error {
 	return a.note("use %s %v", link, on)
+}
+
+// TestBuildFails: what was made is removed, and the error says why.
+func TestBuildFails(t *testing.T) {
+	testutil.NeedRoot(t)
+	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "radvd", "nft"} {
+		testutil.Need(t, what)
+	}
+	why := errors.New("not ready")
+	link := Symmetric(linkem.Params{})
+	_, err := Build(t.Context(), &exp.Env{View: &live.View{}, Dir: t.TempDir()}, Config{
+		Name: "failing", Arm: arm.Plain, Seed: 1, Mobile: []Access{link},
+		Ready: func(context.Context, *Scene) error { return why },
+	})
+	if !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestAnotherArm runs a schedule on an arm that this package does not know: its methods are

@@ -106,9 +106,10 @@ func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) 
 		return nil, fmt.Errorf("make topology: %w", err)
 	}
 	s = &Scene{Lab: lab, env: env, cfg: cfg, isup: map[string]bool{}}
+	made := s // a failure returns nil
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			err = errors.Join(err, made.Close())
 		}
 	}()
 	wctx, cancel := context.WithTimeout(ctx, setupWithin)

@@ -167,12 +167,17 @@ func (at *attachment) losesTrack(p Packet) bool {
 		return false
 	}
 	if s.opens() {
-		if at.tracked == nil {
-			at.tracked = make(map[*TCP]bool)
-		}
-		at.tracked[s.from.conn] = true
+		at.track(s.from.conn)
 	}
 	return !at.tracked[s.from.conn]
+}
+
+// track has a firewall track a connection.
+func (at *attachment) track(c *TCP) {
+	if at.tracked == nil {
+		at.tracked = make(map[*TCP]bool)
+	}
+	at.tracked[c] = true
 }
 
 // Resynced returns the number of successful conntrack resyncs with another node.

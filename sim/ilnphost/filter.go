@@ -18,7 +18,9 @@ const (
 	DropICMP                            // all ICMPv6 between hosts
 	DropUDP                             // control messages in UDP
 	TrackConnections                    // TCP of connections that began elsewhere, without a conntrack resync
-	OnlyAnswers                         // inbound requests, except in UDP from a destination of the node's UDP
+	// Inbound requests, except in UDP from a destination of the node's UDP, and TCP of connections that the node
+	// has not opened there, by a SYN or a conntrack resync that was answered there.
+	OnlyAnswers
 )
 
 // open records a destination of control in UDP, from which the firewall then admits UDP.
@@ -29,10 +31,31 @@ func (at *attachment) open(to roam.ILV) {
 	at.opened[to] = true
 }
 
+// asksFor records a SYN or a conntrack resync of the node, whose answer a firewall then admits.
+func (at *attachment) asksFor(p Packet) {
+	s := p.Data.segment
+	if at.access.Filter&OnlyAnswers == 0 || s == nil || !s.opens() {
+		return
+	}
+	if at.asked == nil {
+		at.asked = make(map[*TCP]bool)
+	}
+	at.asked[s.from.conn] = true
+}
+
 // keepsOut reports whether a firewall in front of a node drops a packet to it.
 func (at *attachment) keepsOut(p Packet) bool {
-	if at.access.Filter&OnlyAnswers == 0 || p.Control == nil {
+	if at.access.Filter&OnlyAnswers == 0 {
 		return at.losesTrack(p)
+	}
+	if s := p.Data.segment; s != nil {
+		if s.opens() && at.asked[s.from.conn] {
+			at.track(s.from.conn)
+		}
+		return !at.tracked[s.from.conn]
+	}
+	if p.Control == nil {
+		return false
 	}
 	switch messageType(p) {
 	case ilnpwire.TypeEchoRequest, ilnpwire.TypeLocatorUpdate:

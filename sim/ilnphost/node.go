@@ -29,6 +29,7 @@ type attachment struct {
 	carrier bool              // packets pass; the host may not know if they do not
 	halved  bool              // one direction passes nothing
 	tracked map[*TCP]bool     // by a firewall there
+	asked   map[*TCP]bool     // that the node has opened there
 	opened  map[roam.ILV]bool // destinations of control in UDP that a firewall has let out
 	told    bool              // the prefix was advertised to the host
 	life    time.Duration
@@ -446,6 +447,7 @@ func (h *Node) put(link roam.LinkID, p Packet) {
 			if p.Encapsulated && at.access.Filter&OnlyAnswers != 0 {
 				at.open(p.Dst)
 			}
+			at.asksFor(p)
 			if h.net.Tap != nil {
 				changed := h.net.Tap(p)
 				if changed == nil {

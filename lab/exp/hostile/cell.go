@@ -42,7 +42,8 @@ type outcome struct {
 	GapDown float64
 	Lost    int // datagrams after that, in both directions
 	Owned   result.Loss
-	Whole   *whole // only of networks in duality; nil in others
+	After   *result.Loss // only of networks that lose what comes in: after the last data into them
+	Whole   *whole       // only of networks in duality; nil in others
 	Doctor  []string
 	Told    bool
 	Why     string // the fault, for people
@@ -116,8 +117,11 @@ func cell(ctx context.Context, env *exp.Env, w *exp.Window, n network) (out outc
 	if err != nil {
 		return out, err
 	}
-	seen, err := readWire(caps, s)
+	seen, err := readWire(caps, s, n)
 	out.wired(seen, n, entered, alone, got.now)
+	if n.late {
+		out.turned(got)
+	}
 	return out, err
 }
 

@@ -54,9 +54,6 @@ func udpFlow(t testing.TB, change func(*exptest.Datagram)) *udpflow.Flow {
 func healthy(t testing.TB, n network) *record {
 	const ms = time.Millisecond
 	s := node.Session{State: "established", InUse: &node.Path{Link: "net1"}}
-	if n.late {
-		s.InUse.Link = "net2"
-	}
 	if n.udp {
 		s.Encapsulation = "udp"
 	}
@@ -99,6 +96,9 @@ func (x *record) outcome() outcome {
 	seen := x.air.wire(x.n)
 	seen.dropped = x.missed
 	o.wired(seen, x.n, c.entered, c.entered, c.now)
+	if x.n.late {
+		o.turned(c)
+	}
 	if x.n.duality {
 		before := map[string]counter{"out1": {Packets: 10}, "out2": {Packets: 20}, "in1": {Packets: 30}, "in2": {Packets: 40}}
 		o.Whole.watched(c, exptest.Origin, exptest.At(ending), before, x.router)
@@ -121,7 +121,11 @@ func faults(t testing.TB, n network) (list []struct {
 	}
 	const ms = time.Millisecond
 	add("no ILNP", "setup", "", func(x *record) { x.air.deaf = true })
-	add("the captures lose one", "", "setup answer", func(x *record) { x.missed = 1 })
+	missed := "setup answer"
+	if n.late {
+		missed += " lost"
+	}
+	add("the captures lose one", "", missed, func(x *record) { x.missed = 1 })
 	add("the daemon says nothing", "", "", func(x *record) { x.sessions = nil })
 	add("no traffic in time", "setup", "", func(x *record) { x.setupTook = 0 })
 	for i := range 2 {
@@ -131,7 +135,7 @@ func faults(t testing.TB, n network) (list []struct {
 	add("bytes are wrong", "survives", "", func(x *record) { x.broken = errors.New("message 7 is not whole") })
 	silent := func(d *exptest.Datagram) { d.Lost = d.At > ending-lively-20*ms }
 	lost := ""
-	if n.duality {
+	if n.duality || n.late {
 		lost = " lost"
 	}
 	add("no datagrams out", "survives"+lost, share(n), func(x *record) { x.up = udpFlow(t, silent) })
@@ -150,7 +154,7 @@ func faults(t testing.TB, n network) (list []struct {
 		dualityFaults(t, add)
 		return list
 	}
-	wireFaults(n, add)
+	wireFaults(t, n, add)
 	return list
 }
 

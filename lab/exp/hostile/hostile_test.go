@@ -2,6 +2,9 @@ package hostile
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -37,6 +40,9 @@ func TestClaimsMeetNetworks(t *testing.T) {
 		if n.told != "" {
 			want(n.name + "_told")
 		}
+		if n.late {
+			want(n.name + "_lost_after")
+		}
 		if n.duality {
 			for _, what := range []string{"_tcp_stall_ms", "_tcp_gaps", "_udp_lost", "_udp_share_off"} {
 				want(n.name + what)
@@ -66,6 +72,29 @@ func TestChosen(t *testing.T) {
 	}
 }
 
+// What a claim waits for is what doctor says.
+func TestDoctorSaysIt(t *testing.T) {
+	files, err := filepath.Glob("../../../internal/doctor/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no sources of doctor: %v", err)
+	}
+	var said strings.Builder
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(f, "_test.go") {
+			said.Write(regexp.MustCompile(`"\s*\+\s*"`).ReplaceAll(b, nil))
+		}
+	}
+	for _, n := range networks {
+		if !strings.Contains(said.String(), n.told) {
+			t.Errorf("%s: doctor never says %q", n.name, n.told)
+		}
+	}
+}
+
 func TestAnswered(t *testing.T) {
 	by := map[string]network{}
 	for _, n := range networks {
@@ -81,8 +110,8 @@ func TestAnswered(t *testing.T) {
 		{"clean", fine, true}, {"clean", udp, false}, {"options", udp, true}, {"options", fine, false},
 		{"updates", reaction{ILNP: true, Acked: "udp", InUse: "net1"}, true}, {"updates", udp, false},
 		{"firewallpeer", udp, true}, {"firewallpeer", reaction{ILNP: true, Acked: "udp", InUse: "net1"}, false},
-		{"firewallpeer", fine, false}, {"oneway", fine, false},
-		{"oneway", reaction{ILNP: true, InUse: "net2"}, true},
+		{"firewallpeer", fine, false}, {"oneway", fine, true},
+		{"oneway", reaction{ILNP: true, InUse: "net2"}, false},
 		{"tracked", wholeAt("flow", "flow", 1), true}, {"tracked", wholeAt("flow", "packet", 1), false},
 		{"trackedboth", wholeAt("flow", "flow", 0), false}, {"trackedboth", fine, false},
 		{"label", reaction{InUse: "net1"}, false},

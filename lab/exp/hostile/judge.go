@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -16,7 +17,7 @@ func (r reaction) answered(n network) bool {
 	case n.duality:
 		return !r.Changed.IsZero() && r.Spread == [2]string{"flow", "flow"}
 	case n.late:
-		return r.InUse == "net2" // it left the path that loses one direction
+		return r.InUse == "net1" // the direction that lives stays in use
 	case n.acked && r.Acked != "udp" || n.name == "clean" && r.Acked != "options":
 		return false
 	}
@@ -24,17 +25,25 @@ func (r reaction) answered(n network) bool {
 }
 
 // answered sets whether Roam reacted as it should, and whether it says so. In duality the claim
-// is that the change is told of, too.
+// is that the change is told of, too. The daemon of the mobile host does not know where its correspondent sends.
 func (o outcome) answered(r *result.Result, n network) {
 	r.SetBool("daemon_"+n.name+"_answer", o.Daemon.answered(n))
 	if o.Missed > 0 {
-		for _, m := range []string{"_setup", "_answer"} {
+		missed := []string{"_setup", "_answer"}
+		if n.late {
+			missed = append(missed, "_lost_after")
+		}
+		for _, m := range missed {
 			r.Miss(n.name+m, fmt.Sprintf("the captures lost %d packets", o.Missed))
 		}
 		return
 	}
 	r.SetBool(n.name+"_setup", o.ILNP && o.SetupMs > 0)
-	r.SetBool(n.name+"_answer", o.Wire.answered(n) && (!n.duality || !o.Daemon.Changed.IsZero()))
+	r.SetBool(n.name+"_answer", o.Wire.answered(n) && (!n.duality || !o.Daemon.Changed.IsZero()) &&
+		(!n.late || o.Wire.To == "net2"))
+	if o.After != nil {
+		r.Set(n.name+"_lost_after", float64(o.After.Roam()))
+	}
 }
 
 // report puts the outcomes into the result: metrics for the claims, and a table.
@@ -63,6 +72,9 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		r.Set(n.name+"_gap_up_ms", o.GapUp)
 		r.Set(n.name+"_gap_down_ms", o.GapDown)
 		r.Set(n.name+"_lost", float64(o.Lost))
+		if o.After != nil {
+			r.AddLoss(*o.After)
+		}
 		if o.Whole != nil {
 			r.AddLoss(o.Owned)
 			o.Whole.report(r, n.name, o.Owned.Roam())
@@ -72,9 +84,13 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 		if o.Wire.UsedUDP {
 			control = "UDP"
 		}
+		used := o.Wire.InUse
+		if n.late {
+			used = fmt.Sprintf("%s out, %s in", cmp.Or(used, "several"), cmp.Or(o.Wire.To, "several"))
+		}
 		table.Rows = append(table.Rows, []string{n.name, n.says, fmt.Sprintf("%.0f ms", o.SetupMs),
 			lived(o.TCP), lived(o.UDP),
-			fmt.Sprintf("%.0f / %.0f ms", o.GapUp, o.GapDown), fmt.Sprint(o.Lost), control, o.Wire.Acked, o.Wire.InUse})
+			fmt.Sprintf("%.0f / %.0f ms", o.GapUp, o.GapDown), fmt.Sprint(o.Lost), control, o.Wire.Acked, used})
 		said.Rows = append(said.Rows, []string{n.name, strings.Join(o.Doctor, "\n")})
 		if o.Why != "" {
 			env.View.Logf("%s: %s", n.name, o.Why)
@@ -85,7 +101,7 @@ func report(env *exp.Env, list []network, outcomes []outcome) {
 			continue
 		}
 		for _, m := range []string{"_setup", "_survives", "_answer", "_told", "_tcp_stall_ms", "_tcp_gaps",
-			"_udp_lost", "_udp_share_off"} {
+			"_udp_lost", "_udp_share_off", "_lost_after"} {
 			env.Result.Miss(n.name+m, "this network was not asked for")
 		}
 	}

@@ -54,7 +54,7 @@ var networks = []network{
 		told: "ICMPv6 is dropped"},
 	{name: "label", says: "rewrites the flow label", rules: "ip6 flowlabel set 0x54321", told: "rewrites the flow label"},
 	{name: "firewall", says: "default drop in front of the mobile host: only answers come in", rules: onlyAnswers,
-		acked: true, told: "a firewall there had lost track of it"},
+		acked: true, told: "a firewall there had lost the connection"},
 	{name: "firewallpeer", says: "default drop in front of the correspondent, which begins", rules: onlyAnswers,
 		atPeer: true, udp: true, acked: true},
 	{name: "mtu", says: "a path MTU of 1280, and routers say so", mtu: 1280, told: "a router says so"},

@@ -87,10 +87,25 @@ func (o *outcome) flows(c came) {
 func (o *outcome) wired(w wire, n network, entered, alone, end time.Time) {
 	o.ILNP, o.Missed = w.ilnp(entered), w.dropped
 	o.Wire = w.reacted(entered, alone, end)
-	if n.duality {
+	switch {
+	case n.late:
+		o.Wire.turned(w, entered, end)
+	case n.duality:
 		o.Wire.pinned(w, entered, end)
 		o.Whole.Changed = o.Wire.Changed
 	}
+}
+
+// turned takes the datagrams that were lost after the correspondent sent the last data into a network that loses what
+// comes in.
+func (o *outcome) turned(c came) {
+	from := o.Wire.Turned
+	if from.Before(c.entered) {
+		from = c.entered
+	}
+	l := scene.Owners{Overflows: c.queues}.Account("in network "+o.Name+", after the last data into it", c.up, c.down,
+		[2]time.Time{from, c.now})
+	o.After = &l
 }
 
 // watched takes the records of the stay with two paths: the traffic from began on, the second

@@ -82,7 +82,7 @@ func (o *outcome) gather(ctx context.Context, env *exp.Env, s *scene.Scene, n ne
 	if err != nil {
 		return err
 	}
-	seen, err := readWire(caps, s)
+	seen, err := readWire(caps, s, n)
 	if err != nil {
 		return err
 	}

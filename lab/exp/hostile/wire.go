@@ -20,6 +20,9 @@ const echoReply = 129
 type wire struct {
 	list    []packets.Packet // in order of time; Where is the link
 	dropped int              // packets that the captures lost
+	// What the correspondent sent, of a network that loses a direction; Where is the mobile host's link whose
+	// locator a packet went to.
+	sent []packets.Packet
 }
 
 // capture starts the captures of a cell.
@@ -31,8 +34,9 @@ func capture(ctx context.Context, env *exp.Env, s *scene.Scene, n network) (*sce
 	return s.Capture(ctx, dir, snaplen, "ip6")
 }
 
-// readWire ends the captures and reads those of the mobile host.
-func readWire(caps *scene.Captures, s *scene.Scene) (w wire, err error) {
+// readWire ends the captures and reads those of the mobile host. What a network drops on its way to the host is
+// in the correspondent's alone.
+func readWire(caps *scene.Captures, s *scene.Scene, n network) (w wire, err error) {
 	if w.dropped, err = caps.Stop(); err != nil {
 		return w, err
 	}
@@ -45,6 +49,24 @@ func readWire(caps *scene.Captures, s *scene.Scene) (w wire, err error) {
 		lists = append(lists, list)
 	}
 	w.list = packets.Merge(lists...)
+	if !n.late {
+		return w, nil
+	}
+	for _, l := range s.Peer(0).Access {
+		list, err := packets.Read(caps.File("cn1", l), l)
+		if err != nil {
+			return w, err
+		}
+		w.sent = append(w.sent, packets.Select(list, theirs)...)
+	}
+	for i := range w.sent {
+		for l, prefix := range s.Mobile().Prefix {
+			if prefix.Contains(w.sent[i].Dst) {
+				w.sent[i].Where = l
+			}
+		}
+	}
+	w.sent = packets.Merge(w.sent)
 	return w, nil
 }
 
@@ -71,6 +93,9 @@ type reaction struct {
 	UsedUDP bool   // control goes in UDP: answers in the form of the RFCs do not come
 	Acked   string // how the last Locator Update was acknowledged: options, udp, or not
 	InUse   string // link, at the end
+	// Of a network that loses what comes in.
+	To     string    // link to whose locator all that the correspondent sent at the end went; "": to several
+	Turned time.Time // when the last of it went to the network; zero: none did
 	// Of a network in duality.
 	Spread  [2]string // of TCP, by the mobile host and by the correspondent
 	Changed time.Time // when that came to be; zero: never
@@ -105,6 +130,30 @@ func (w wire) reacted(entered, alone, now time.Time) (r reaction) {
 	r.UsedUDP = answers[1] && !answers[0]
 	r.InUse = w.carrier(now.Add(-lively), now)
 	return r
+}
+
+// turned sets which link the mobile host sends all of its data by, in the last part of the time, and which one the
+// correspondent sends its own to: a packet that the network drops reaches no link of the mobile host.
+func (r *reaction) turned(w wire, entered, end time.Time) {
+	from := end.Add(-lively)
+	only := func(list []packets.Packet, whose func(packets.Packet) bool) (link string) {
+		links := map[string]bool{}
+		for _, p := range list {
+			if _, ok := data(p); ok && whose(p) && !p.At.Before(from) && !p.At.After(end) {
+				links[p.Where], link = true, p.Where
+			}
+		}
+		if len(links) != 1 {
+			return ""
+		}
+		return link
+	}
+	r.InUse, r.To = only(w.list, ours), only(w.sent, theirs)
+	for _, p := range w.sent {
+		if _, ok := data(p); ok && p.Where == "net1" && !p.At.Before(entered) && !p.At.After(end) {
+			r.Turned = p.At
+		}
+	}
 }
 
 // carrier is the link that carried at least nine tenths of the mobile host's data packets

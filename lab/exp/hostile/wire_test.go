@@ -12,6 +12,7 @@ import (
 	"roam/lab/packets"
 	"roam/lab/result"
 	"roam/lab/scene"
+	"roam/lab/workload/udpflow"
 )
 
 // signal is a Locator Update of the mobile host, or its acknowledgement.
@@ -32,6 +33,10 @@ type air struct {
 	inUse    string           // link of the data at the end
 	others   int              // every so many data packets go by the other link, of the mobile host's and of the others
 	othersIn int              // and those to it
+	own      string           // of a network that loses what comes in: link of what the mobile host sends
+	strays   time.Duration    // last moment at which it sends something by the other link
+	turn     time.Duration    // last moment at which the correspondent sends into the network
+	away     bool             // nothing that it sends then is to the other network
 	changed  [2]time.Duration // in duality: the last moment at which connections go over to another path
 }
 
@@ -41,7 +46,7 @@ func newAir(n network) air {
 	a := air{udp: n.udp, echoUDP: n.udp, inUse: "net1", others: 11, othersIn: 11,
 		changed: [2]time.Duration{changed, changed - 100*ms}}
 	if n.late {
-		a.inUse = "net2"
+		a.own, a.strays, a.turn = "net1", ending-lively-20*ms, ending-lively-20*ms
 	}
 	early, late := !n.acked, n.acked
 	a.signals = []signal{
@@ -133,7 +138,15 @@ func (a air) wire(n network) (w wire) {
 						link = map[string]string{"net1": "net2", "net2": "net1"}[link]
 					}
 				}
-				add(segment(at, link, way == 0, proto, port))
+				p := segment(at, a.late(n, link, way, at), way == 0, proto, port)
+				if !n.late || way == 0 || at < inside {
+					add(p)
+				} else {
+					w.sent = append(w.sent, p)
+					if p.Where == "net2" {
+						add(p)
+					}
+				}
 			}
 		}
 	}
@@ -141,16 +154,33 @@ func (a air) wire(n network) (w wire) {
 	return w
 }
 
+// late is the link of a packet of data in a network that loses what comes in, and link in others.
+func (a air) late(n network, link string, way int, at time.Duration) string {
+	isOther := way == 0 && at <= a.strays && at/(20*time.Millisecond)%5 == 0
+	switch {
+	case !n.late || at < inside:
+		return link
+	case way == 0 && isOther == (a.own == "net1"):
+		return "net2"
+	case way == 0 || at <= a.turn:
+		return "net1"
+	case a.away:
+		return ""
+	}
+	return "net2"
+}
+
 // wireFaults are those of the captures of a network that is left for another.
-func wireFaults(n network, add planted) {
+func wireFaults(t testing.TB, n network, add planted) {
 	const ms = time.Millisecond
+	if n.late {
+		lateFaults(t, add)
+		return
+	}
 	other := map[string]string{"net1": "net2", "net2": "net1"}
 	add("data on another link", "answer", "", func(x *record) { x.air.inUse = other[x.air.inUse] })
 	add("data out on another link, too", "answer", "", func(x *record) { x.air.others = 9 })
 	add("data in on another link, too", "answer", "", func(x *record) { x.air.othersIn = 9 })
-	if n.late {
-		return
-	}
 	add("another encapsulation", "answer", "", func(x *record) {
 		x.air.echoUDP = !n.udp
 		x.air.signals[4].udp = x.air.signals[4].udp || !n.udp
@@ -164,6 +194,32 @@ func wireFaults(n network, add planted) {
 		x.air.signals = append(x.air.signals, signal{ending - ms, false, true, []byte{1}})
 	})
 	add("another set acknowledged", "answer", "", func(x *record) { x.air.signals[4].set = []byte{2} })
+}
+
+// lateFaults are those of a network that loses what comes in.
+func lateFaults(t testing.TB, add planted) {
+	const ms = time.Millisecond
+	add("the living direction is left", "answer", "", func(x *record) { x.air.own = "net2" })
+	add("some of the living direction is elsewhere at the end", "answer", "", func(x *record) { x.air.strays = ending })
+	add("some of the dead direction keeps to it at the end", "answer", "", func(x *record) {
+		x.air.turn = ending - lively
+	})
+	// What is sent at that moment may be lost, and nothing after it.
+	add("the dead direction keeps to it", "answer", "", func(x *record) { x.air.turn = ending })
+	add("what is sent goes nowhere", "answer", "", func(x *record) { x.air.away = true })
+	turn := newAir(network{late: true}).turn
+	at := func(d time.Duration) *udpflow.Flow {
+		return udpFlow(t, func(o *exptest.Datagram) { o.Lost = o.At == d })
+	}
+	add("one lost before", "", "", func(x *record) { x.down = at(turn - 10*ms) })
+	add("one lost out after it", "lost", "", func(x *record) { x.up = at(turn + 10*ms) })
+	add("one lost in after it", "lost", "", func(x *record) { x.down = at(turn + 10*ms) })
+	add("a socket drops one after it", "", "", func(x *record) {
+		x.down = udpFlow(t, func(o *exptest.Datagram) { o.Dropped = o.At == turn+10*ms })
+	})
+	add("never a packet into it, and one lost out at once", "lost", "", func(x *record) {
+		x.air.turn, x.up = 0, at(inside+10*ms)
+	})
 }
 
 // The wire tells of the two hosts alone, and of the first link until the handoff.
