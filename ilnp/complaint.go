@@ -83,16 +83,47 @@ func (c *liveness) complainOfSilence(now time.Time, s *session) {
 
 // complainAlong complains along one of the paths in use that is fit for it.
 func (c *liveness) complainAlong(now time.Time, s *session, fit func(Path) bool) {
+	if p, ok := (questions{c}).wayOfComplaint(s, fit); ok {
+		c.repeatAlong(now, s, p)
+	}
+}
+
+// wayOfComplaint returns one of the paths in use that a complaint may go along.
+func (c questions) wayOfComplaint(s *session, fit func(Path) bool) (Path, bool) {
 	c.noteOnlyLocator(s)
-	if s.update.state != acknowledged {
+	i := slices.IndexFunc(s.entry.Paths, func(p Path) bool {
+		r := s.remotes.find(p.Remote)
+		return r != nil && r.validated && s.update.lists(p.Local.L64) && fit(p)
+	})
+	if i < 0 || s.update.state != acknowledged {
+		return Path{}, false
+	}
+	return s.entry.Paths[i], true
+}
+
+// besideSooner is by how many seconds the lifetimes in a complaint of complainBeside are shorter than those of
+// any other one of the time for which its acknowledgement may come (checkAll).
+const besideSooner = 4
+
+// complainBeside complains along the path that data take instead of the only one, left, by which nothing came any
+// more. What comes from here keeps the correspondent from being silent, so it would not doubt its direction of
+// that path by itself. Its acknowledgement must not pass for that of the complaint along left, which may be
+// late (see confirmPaths): by its lifetimes it is known as another one.
+func (c questions) complainBeside(now time.Time, s *session, left Path) {
+	p, ok := c.wayOfComplaint(s, func(p Path) bool { return p != left })
+	lasts := func(l listed) bool {
+		end, known := c.host.expiry(now, l.l64)
+		return known && remaining(now, end) > 10*besideSooner*time.Second
+	}
+	if !ok || slices.ContainsFunc(s.update.listing, func(l listed) bool { return !lasts(l) }) {
 		return
 	}
-	for _, p := range s.entry.Paths {
-		if r := s.remotes.find(p.Remote); r != nil && r.validated && s.update.lists(p.Local.L64) && fit(p) {
-			c.repeatAlong(now, s, p)
-			return
-		}
-	}
+	s.check.beside = askedWay{sent: now, list: c.sendAlong(now, s, p, s.update.listing, besideSooner)}
+}
+
+// isOfBeside reports whether an acknowledgement is that of complainBeside.
+func (k *pathCheck) isOfBeside(now time.Time, lu ilnpwire.LocatorUpdate) bool {
+	return now.Sub(k.beside.sent) < checkAll && slices.Equal(k.beside.list, lu.Locators)
 }
 
 // updateAlong repeats an update that waits in vain for its acknowledgement along a path that has
@@ -112,16 +143,19 @@ func (c *liveness) updateAlong(now time.Time, s *session, p Path) {
 
 // repeatAlong repeats the newest set of locators along a path.
 func (c *liveness) repeatAlong(now time.Time, s *session, p Path) {
-	c.sendAlong(now, s, p, s.update.listing)
+	s.check.of(p).said = now
+	c.sendAlong(now, s, p, s.update.listing, 0)
 }
 
-// sendAlong sends a set of locators along a path beside the exchange of the newest set, and returns
-// what it sent.
-func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed) []ilnpwire.LocatorEntry {
-	s.check.of(p).said = now
+// sendAlong sends a set of locators along a path beside the exchange of the newest set, with lifetimes that end
+// so many seconds sooner, and returns what it sent.
+func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed, sooner uint32) []ilnpwire.LocatorEntry {
 	was := s.update // what it says of lifetimes may be lost
 	s.update.told, s.update.listing = slices.Clone(was.told), list
 	lu := c.composeUpdate(now, s)
+	for i := range lu.Locators {
+		lu.Locators[i].Lifetime -= sooner
+	}
 	overNIDs := s.update.isOverNIDs(s.profile)
 	s.update = was
 	if b, ok := c.buildUpdate(p, s, lu, overNIDs && !s.encaps(p)); ok {

@@ -76,6 +76,7 @@ type pathCheck struct {
 	counts  time.Time              // when data last seemed not to arrive although probes are answered
 	heeded  time.Time              // when a complaint last made us doubt
 	heardAt map[roam.L64]time.Time // our locators at which the correspondent's complaints came last
+	beside  askedWay               // the last complaint of complainBeside
 }
 
 func (k *pathCheck) find(p Path) *checkedPath {
@@ -404,7 +405,9 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 	return now.Add(max(wait, checkAgain))
 }
 
-// avoid has data keep off a path.
+// avoid has data keep off a path. If that was the only one, and nothing at all came by it, the correspondent
+// gets a complaint along the path that data take now: they keep it from being silent, so it would not
+// doubt its own direction of the dead path by itself.
 func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
 	if h.avoided, h.good = now, 0; h.since.IsZero() { // no probe has shown it
 		h.since, h.mute = now, false
@@ -412,7 +415,9 @@ func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
 	h.Leave(now)
 	c.doubtRate(now, s, h.Path)
 	c.notify(Event{Time: now, Kind: PathAvoided, Key: s.key, Path: h.Path})
-	c.refresh(now, s)
+	if c.refresh(now, s); h.silent {
+		questions{c}.complainBeside(now, s, h.Path)
+	}
 }
 
 // pursueAvoided probes a path that is avoided, takes it back once it answers steadily, and

@@ -136,7 +136,7 @@ func (c *Core) acknowledged(
 	if isQuestion {
 		return
 	}
-	if s.update.matches(lu) {
+	if s.update.matches(lu) && !s.check.isOfBeside(now, lu) {
 		c.confirmPaths(now, s, by)
 		questions{&c.liveness}.cameBack(now, s, by)
 	}

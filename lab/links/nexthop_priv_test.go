@@ -49,6 +49,15 @@ func (w *world) knows(link, mac string) {
 	}
 }
 
+// routers waits until the kernel of the mobile host has that many default routers on a link.
+func (w *world) routers(link string, n int) {
+	w.t.Helper()
+	testutil.Eventually(w.t, patience, func() bool {
+		out, err := w.tryIP(w.mn.Host, "-6 -o route show default dev "+link)
+		return err == nil && strings.Count(out, "via ") == n
+	}, fmt.Sprint(n, " default routers on ", link))
+}
+
 // announces says whether an interface of the router announces its hardware address when
 // that changes, by an unsolicited Neighbour Advertisement.
 func (w *world) announces(there string, does bool) {
@@ -263,6 +272,7 @@ func anotherRouter(w *world) {
 			w.t.Fatal(err)
 		}
 		w.radios["spare"] = second
+		w.routers("net2", 2) // or the kernel has none for a moment
 		w.radios["segment"].set(advert{router: 0, prefixes: lasting(l).prefixes})
 		sent := func() uint64 {
 			n, err := spare.Stats("up")

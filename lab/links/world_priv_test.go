@@ -365,14 +365,18 @@ func (w *world) counters() map[string]uint64 {
 	return all
 }
 
-// explain shows what a failure may come from: what the data planes counted,
-// and what the interfaces dropped.
+// explain shows what a failure may come from: what the data planes counted, what the daemons
+// did when, and what the interfaces dropped.
 func (p *trip) explain() {
 	p.w.t.Helper()
 	for name, n := range p.w.counters() {
 		if n > p.before[name] {
 			p.w.t.Logf("counted since it began: %s %d", name, n-p.before[name])
 		}
+	}
+	for h, peer := range map[*host]string{p.w.mn: "cn", p.w.cn: "mn"} {
+		said, err := h.Ask(p.w.top.Context(), "explain", peer)
+		p.w.t.Logf("%s explains %s: %v\n%s", h.Host.Name(), peer, err, said)
 	}
 	for _, h := range []*topo.Host{p.w.mn.Host, p.w.r, p.w.cn.Host} {
 		out, _ := p.w.tryIP(h, "-s -o link")
