@@ -16,7 +16,7 @@ func TestRatesChange(t *testing.T) {
 		{50, 50, 1, 10}, {50, 25, 1, 10}, {50, 25, 2, 5}, {50, 10, 2, 50},
 	} {
 		for _, lead := range []time.Duration{4000, 4040, 4120} {
-			t.Run(fmt.Sprint(c, lead), func(t *testing.T) {
+			t.Run(fmt.Sprint(c, lead*time.Millisecond), func(t *testing.T) {
 				w := bulkWorld(t, true, wire{c.a, rtt}, wire{c.b, rtt})
 				b := w.mobile.Bulk(w.server)
 				w.Run(lead * time.Millisecond)
