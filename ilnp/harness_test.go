@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -48,6 +49,8 @@ type bench struct {
 	sent    []Transmit
 	entries map[SessionKey]Entry
 	other   []Output // all others
+
+	delivered func(time.Time) multipath.Traffic // on each path, as reports say; nil: they do not
 }
 
 func newBench(t testing.TB, change ...func(*Config)) *bench {

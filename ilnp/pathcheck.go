@@ -322,6 +322,9 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 			return time.Time{}
 		}
 	}
+	if !now.Before(h.since.Add(wait)) {
+		c.leaveLate(now, s, h)
+	}
 	if h.tries < tries {
 		step := h.last.Add(max(wait/8, t.Step))
 		if now.Before(step) && h.tries > 1 {
@@ -400,6 +403,7 @@ func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
 		h.since, h.mute = now, false
 	}
 	h.Leave(now)
+	c.doubtRate(now, s, h.Path)
 	c.notify(Event{Time: now, Kind: PathAvoided, Key: s.key, Path: h.Path})
 	if c.refresh(now, s); h.silent {
 		questions{c}.complainBeside(now, s, h.Path)

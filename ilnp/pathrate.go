@@ -23,7 +23,8 @@ const (
 // pathTrain is the train that is under way on a path.
 type pathTrain struct {
 	multipath.Train
-	sent time.Time
+	sent  time.Time
+	check bool // the rate is known: it may have risen
 }
 
 // rates are those of paths, of all sessions.
@@ -37,10 +38,48 @@ func (c *steering) measureRates(now time.Time, s *session) {
 }
 
 // measureRate sends a train along a path in use whose rate is not known.
-func (c *steering) measureRate(now time.Time, s *session, p Path) {
+func (c *steering) measureRate(now time.Time, s *session, p Path) { c.sendTrain(now, s, p, false) }
+
+// checkRate sends a train along a path that data fill: they cannot show that it has become faster.
+func (c *steering) checkRate(now time.Time, s *session, p Path, rate float64) {
+	if c.rates[p].Checks(now, rate, trainBytes) {
+		c.sendTrain(now, s, p, true)
+	}
+}
+
+// leaveLate has TCP leave a path in doubt that data fill and that is late with what another one has delivered, until
+// its rate is measured anew. Each further round trip would cost TCP a part of its window. If it was but a lost probe,
+// the path is back within some round trips.
+func (c *steering) leaveLate(now time.Time, s *session, h *checkedPath) {
+	takes := func(p Path) bool { return slices.Contains(s.entry.Paths, p) && !slices.Contains(s.entry.Long, p) }
+	e := s.reports.estimates[h.Path]
+	if !takes(h.Path) || e == nil || !c.rates[h.Path].IsFilled(now, e.State(now).Out.Most) {
+		return
+	}
+	answers := slices.ContainsFunc(s.check.paths, func(o *checkedPath) bool {
+		return o != h && takes(o.Path) && !o.Heard().Before(h.since)
+	})
+	if answers && c.doubtRate(now, s, h.Path) {
+		s.multipath.HandleLate(h.Path)
+		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// doubtRate has a known rate measured anew, unless that was done too often of late.
+func (c *steering) doubtRate(now time.Time, s *session, p Path) bool {
+	r, anew := c.rates[p].Doubted(now, trainBytes)
+	if anew {
+		c.rates.put(p, r)
+		delete(s.trains, p) // what is under way may wait in a queue
+	}
+	return anew
+}
+
+// sendTrain sends one along a path in use if the rate is not known, or may have risen.
+func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 	r := s.remotes.find(p.Remote)
 	known := r != nil && r.validated && s.update.lists(p.Local.L64)
-	if !known || !c.mayTrain(s, p) || !c.rates[p].Measured(now).Wants {
+	if !known || !c.mayTrain(s, p) || !check && !c.rates[p].Measured(now).Wants {
 		return
 	}
 	if t := s.trains[p]; t != nil {
@@ -48,12 +87,14 @@ func (c *steering) measureRate(now time.Time, s *session, p Path) {
 			return
 		}
 		delete(s.trains, p)
-		if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
+		if t.check {
+			c.rates.put(p, c.rates[p].Checked(now))
+		} else if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
 			c.upsert(now, s, s.entry.Paths) // TCP waits no longer
 			return
 		}
 	}
-	t := &pathTrain{sent: now}
+	t := &pathTrain{sent: now, check: check}
 	if s.trains == nil {
 		s.trains = make(map[Path]*pathTrain)
 	}
@@ -81,11 +122,27 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire
 	}
 	if rate, ok := pr.train.HandleAnswer(arrivalOf(now, p), pr.behind, trainBytes); ok {
 		delete(s.trains, pr.path)
-		c.rates.put(pr.path, c.rates[pr.path].With(now, rate))
+		c.noteTrain(now, s, pr, rate)
 		c.upsert(now, s, s.entry.Paths)
 		c.measureRate(now, s, pr.path)
 	}
 	return true
+}
+
+// noteTrain takes the rate of a train.
+func (c *steering) noteTrain(now time.Time, s *session, pr probe, bytes float64) {
+	r := c.rates[pr.path]
+	if pr.train.check {
+		rises := r.IsRise(now, bytes)
+		if r = r.Checked(now); rises {
+			if anew, ok := r.Doubted(now, trainBytes); ok {
+				r = anew.With(now, bytes)
+			}
+		}
+	} else {
+		r = r.With(now, bytes)
+	}
+	c.rates.put(pr.path, r)
 }
 
 // arrivalOf returns when a probe arrived, given its answer.

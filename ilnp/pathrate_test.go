@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -13,6 +14,13 @@ import (
 // what was sent before it is as much later. Round trips are 20 ms. timed: answers say when the probe
 // came, and first ones wait for 15 ms on the way back.
 func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration, timed bool) (trains map[roam.L64]int) {
+	b.t.Helper()
+	return b.answerWhile(rates, d, timed, func() {})
+}
+
+// answerWhile does something else besides. A link without a rate passes nothing.
+func (b *bench) answerWhile(rates map[roam.L64]int, d time.Duration, timed bool,
+	also func()) (trains map[roam.L64]int) {
 	b.t.Helper()
 	type due struct {
 		at, came time.Time
@@ -22,6 +30,7 @@ func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration, timed bool
 	trains = make(map[roam.L64]int)
 	free := make(map[roam.L64]time.Time)
 	for end := b.now.Add(d); b.now.Before(end); b.pass(ms / 4) {
+		also()
 		for _, s := range b.sent {
 			first := b.parse(s)
 			if len(s.Behind) > 0 {
@@ -29,6 +38,9 @@ func (b *bench) answerTrains(rates map[roam.L64]int, d time.Duration, timed bool
 			}
 			for i, raw := range append([][]byte{s.Packet}, s.Behind...) {
 				p, from := b.parse(Transmit{Link: s.Link, Packet: raw}), first.Src.L64
+				if rates[from] == 0 {
+					continue
+				}
 				takes := time.Duration(len(raw)) * time.Second / time.Duration(rates[from])
 				free[from] = later(free[from], b.now).Add(takes)
 				back := 20 * ms
@@ -64,7 +76,12 @@ func (b *bench) answerAt(p ilnpwire.Packet, came time.Time, timed bool) {
 		return
 	}
 	clock := uint32(came.UnixMicro())
-	b.report(p, peerNonce, ilnpwire.Report{Clock: clock}.AppendReply(nil, [16]byte(e.Data)))
+	r := ilnpwire.Report{Clock: clock}
+	if b.delivered != nil {
+		n := ilnpwire.Counts(b.delivered(came))
+		r.Counted, r.Epoch, r.Received, r.Sent = true, 1, n, n
+	}
+	b.report(p, peerNonce, r.AppendReply(nil, [16]byte(e.Data)))
 }
 
 // A second path is measured when it comes into use, and TCP takes it once its rate is known, with
@@ -166,6 +183,62 @@ func TestEncapsulatedPathIsTriedAgain(t *testing.T) {
 		b.tryOption(b.now, s)
 		if b.drain(); len(b.entries[theKey].Long) > 0 || !b.entries[theKey].Encap {
 			t.Errorf("only UDP passes: TCP does not take %v, encapsulated %t", b.entries[theKey].Long, b.entries[theKey].Encap)
+		}
+	}
+}
+
+// TCP leaves a path at once that data fill and that is late with what another one has answered, before it is avoided,
+// and takes it again with the share of its new rate. If data do not fill it, or no path answers, it stays.
+func TestLatePathIsLeft(t *testing.T) {
+	for _, test := range []struct {
+		rate          uint64 // of data on each path, in bytes a second
+		answers, left bool
+	}{{6_300_000, true, true}, {6_200_000, true, false}, {6_300_000, false, false}} {
+		var b *bench
+		delivered := func(at time.Time) multipath.Traffic {
+			bytes := test.rate * uint64(at.Sub(epoch).Milliseconds()) / 1000
+			return multipath.Traffic{Packets: bytes / 1000, Bytes: bytes}
+		}
+		b = newBench(t, inMode(Duality), onNormal, func(c *Config) {
+			c.Trains = true
+			c.PathCounts = func(SessionKey, Path) (PathCounts, bool) {
+				return PathCounts{Epoch: 1, Sent: delivered(b.now), Received: delivered(b.now)}, true
+			}
+		})
+		b.delivered = delivered
+		b.prefix(1, netA, roam.Infinite)
+		b.prefix(2, netB, roam.Infinite)
+		b.open(netP)
+		rates := map[roam.L64]int{netA: 12_500_000, netB: 12_500_000}
+		var left []roam.L64
+		data := func() {
+			if b.active(); len(left) == 0 && b.count(PathAvoided) == 0 {
+				left = b.long()
+			}
+		}
+		b.askReports()
+		b.answerWhile(rates, 5*time.Second, true, b.active)
+		if len(b.long()) > 0 || len(b.entries[theKey].Costs) > 0 {
+			t.Fatalf("TCP does not take %v, costs %v", b.long(), b.entries[theKey].Costs)
+		}
+		rates[netB] = 0
+		if !test.answers {
+			rates[netA] = 0
+		}
+		b.answerWhile(rates, 300*ms, true, data)
+		if got := slices.Equal(left, []roam.L64{netB}); got != test.left || len(left) > 0 && !test.left {
+			t.Errorf("%+v: TCP has left %v", test, left)
+		}
+		rates[netA], rates[netB] = 12_500_000, 2_500_000
+		b.answerWhile(rates, 3*time.Second, true, data)
+		e := b.entries[theKey]
+		for p, cost := range e.Costs {
+			if p.Local.L64 != netB || cost != 5 {
+				t.Errorf("%+v: %v costs %d", test, p, cost)
+			}
+		}
+		if test.left && len(e.Costs) != 1 || len(e.Long) > 0 || len(e.Paths) != 2 {
+			t.Errorf("%+v: then paths %v cost %v, TCP does not take %v", test, e.Paths, e.Costs, e.Long)
 		}
 	}
 }

@@ -161,6 +161,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		c.refuse(now, s.key, reason)
 		return
 	}
+	c.checkRate(now, s, pr.path, e.State(now).Out.Rate)
 	c.leaveBlackHole(now, s, pr.path, e)
 }
 
@@ -241,6 +242,8 @@ func (s *session) whyPath(p Path) string {
 		return "no path answers"
 	case used && s.isPlaced(p):
 		return "in use, for whole TCP connections"
+	case used && s.multipath.IsLate(p):
+		return "in use, late: TCP waits for its rate"
 	case used && slices.Contains(s.entry.Long, p):
 		return "in use, too long for TCP"
 	case used && s.entry.Costs[p] > 0:

@@ -1,6 +1,7 @@
 package multipath
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -27,6 +28,7 @@ type Machine[P comparable] struct {
 	stall   stall
 	wish    wish
 	shown   Spread
+	late    map[P]bool // paths that TCP has left until their rate is measured anew
 }
 
 // HandleAnswer takes the answer to a probe that was sent along a path.
@@ -53,7 +55,7 @@ func (m *Machine[P]) long(u Use[P], paths []P) []P {
 	least := m.lengths.leastOf(paths)
 	unasked := func(p P) bool {
 		_, asked := m.lengths.by[p]
-		return (!asked || m.mayBeSlow(p)) && !u.taken(p)
+		return (!asked || m.mayBeSlow(p)) && (!u.taken(p) || m.late[p])
 	}
 	if !slices.ContainsFunc(paths, func(p P) bool { return !unasked(p) }) {
 		return m.allButFastest(paths)
@@ -63,6 +65,18 @@ func (m *Machine[P]) long(u Use[P], paths []P) []P {
 		return !unasked(p) && !m.lengths.isLong(p, least, wasLong(p))
 	})
 }
+
+// HandleLate takes that a path is late with what another one has delivered. TCP leaves it until its rate, which the
+// owner has measured anew, is known.
+func (m *Machine[P]) HandleLate(p P) {
+	if m.late == nil {
+		m.late = make(map[P]bool)
+	}
+	m.late[p] = true
+}
+
+// IsLate reports whether TCP has left a path so.
+func (m *Machine[P]) IsLate(p P) bool { return m.late[p] }
 
 // taken reports whether TCP takes a path.
 func (u Use[P]) taken(p P) bool { return slices.Contains(u.Paths, p) && !slices.Contains(u.Long, p) }
@@ -109,7 +123,7 @@ func (m *Machine[P]) Spread(u Use[P]) Spread {
 		return ByFlow
 	case slices.ContainsFunc(u.Long, func(p P) bool {
 		n := m.lengths.by[p].n
-		return n >= lengthTwice || n > 0 && m.shown == ByLength
+		return !m.late[p] && n >= lengthTwice || n > 0 && m.shown == ByLength
 	}):
 		return ByLength
 	}
@@ -135,6 +149,7 @@ func (m *Machine[P]) HandlePaths() {
 func (m *Machine[P]) Forget(gone func(P) bool) {
 	m.lengths.forget(gone)
 	m.queues.forget(gone)
+	maps.DeleteFunc(m.late, func(p P, _ bool) bool { return gone(p) })
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.

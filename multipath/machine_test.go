@@ -436,3 +436,46 @@ func TestSpread(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestLate: TCP leaves a path that is late until its rate is known anew. It is no long path for that:
+// segments are spread by packet as before, and no connection takes it whole.
+func TestLate(t *testing.T) {
+	x := newBench(a, b)
+	rates := map[string]Measured{a: sure(100), b: sure(100)}
+	follow := func() {
+		x.handleRates(rates)
+		x.follow()
+	}
+	follow()
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
+	if len(x.use.Long) > 0 {
+		t.Fatalf("TCP does not take %v", x.use.Long)
+	}
+	x.HandleLate(b)
+	rates[b] = Measured{Bytes: sure(100).Bytes, Sure: true, Wants: true}
+	follow()
+	s, changed := x.Show(x.use)
+	if !slices.Equal(x.use.Long, []string{b}) || s != ByPacket || changed || !x.IsLate(b) {
+		t.Errorf("late: TCP does not take %v, spread by %v", x.use.Long, s)
+	}
+	if _, long := x.placeRates(x.use); len(long) > 0 {
+		t.Errorf("connections take %v whole", long)
+	}
+	rates[b] = Measured{Bytes: sure(100).Bytes, Most: sure(20).Bytes, Sure: true, Wants: true}
+	if follow(); !slices.Equal(x.use.Long, []string{b}) || len(x.queues.base) > 0 {
+		t.Errorf("after one slow train: TCP does not take %v, costs %v", x.use.Long, x.queues.base)
+	}
+	rates[b] = sure(20)
+	if follow(); len(x.use.Long) > 0 || x.queues.base[b] != 5 || x.IsLate(b) {
+		t.Errorf("rate known: TCP does not take %v, costs %v", x.use.Long, x.queues.base)
+	}
+	x.HandleLate(b) // its rate is not measured
+	if follow(); len(x.use.Long) > 0 || x.IsLate(b) {
+		t.Errorf("nothing to wait for: TCP does not take %v", x.use.Long)
+	}
+	x.HandleLate(b)
+	if x.Forget(func(p string) bool { return p == b }); x.IsLate(b) {
+		t.Error("a path that is gone is late")
+	}
+}

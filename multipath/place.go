@@ -114,7 +114,7 @@ func (m *Machine[P]) placeRates(u Use[P]) (short float64, long []P) {
 	for _, p := range u.Paths {
 		switch r := m.rates[p]; {
 		case !u.taken(p):
-			if r.Sure && m.lengths.by[p].n >= lengthTwice {
+			if r.Sure && !r.Wants && m.lengths.by[p].n >= lengthTwice {
 				long = append(long, p)
 			}
 		case !r.Sure:

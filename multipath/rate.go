@@ -12,13 +12,16 @@ import (
 // link of the path, and leave it one after the other. Two small probes, one before them and
 // one behind, arrive as far apart as the packets took to leave.
 const (
-	RateLasts  = 10 * time.Minute       // how long a rate counts
-	rateTrains = 8                      // trains that measure a rate, at most,
-	rateMissed = 3                      // and those of them that may stay without an answer
-	rateEnough = 3                      // trains that suffice
-	rateAgree  = 1.2                    // if their rates differ by less
-	rateAlike  = 1.6                    // rates that differ by less are treated as equal,
-	trainLeast = 500 * time.Microsecond // and so are those of paths that take less for a train: hosts are not that exact
+	RateLasts   = 10 * time.Minute       // how long a rate counts
+	rateTrains  = 8                      // trains that measure a rate, at most,
+	rateMissed  = 3                      // and those of them that may stay without an answer
+	rateEnough  = 3                      // trains that suffice
+	rateAgree   = 1.2                    // if their rates differ by less
+	rateAlike   = 1.6                    // rates that differ by less are treated as equal,
+	checkEvery  = 2 * time.Second        // between two times that a known rate is measured, at least,
+	checkPart   = 0.002                  // and the part of its rate that trains may take then
+	doubtsInRow = 3                      // that may follow each other sooner
+	trainLeast  = 500 * time.Microsecond // and so are those of paths that take less for a train: hosts are not that exact
 )
 
 // Train is the measurement of one path's rate.
@@ -67,6 +70,10 @@ type Rate struct {
 	trains []float64 // bytes a second, the fastest first
 	missed int       // trains that were not answered
 	at     time.Time // of the last one
+
+	held    float64   // counts until enough trains agree, as the path had this rate before; 0: none does
+	spent   time.Time // by when the trains of all doubts are a small part of what the path carries
+	checked time.Time // when a train last showed that the path has become no faster
 }
 
 // With returns the rate after one more train.
@@ -83,6 +90,53 @@ func (r Rate) With(now time.Time, bytes float64) Rate {
 func (r Rate) Without(now time.Time) Rate {
 	r = r.lasting(now)
 	r.missed, r.at = r.missed+1, now
+	return r
+}
+
+// Doubted returns a rate that is to be measured anew, as it may have changed; false: it is not known for sure, or that
+// was done too often of late. Until enough trains agree, the one before counts. bytes is what a train has.
+func (r Rate) Doubted(now time.Time, bytes int) (Rate, bool) {
+	m := r.Measured(now)
+	pause := m.pause(rateEnough * bytes)
+	if !m.Sure || r.spent.Sub(now) > (doubtsInRow-1)*pause {
+		return r, false
+	}
+	if r.spent.Before(now) {
+		r.spent = now
+	}
+	return Rate{at: now, held: m.Bytes, spent: r.spent.Add(pause)}, true
+}
+
+// IsRise reports whether a train shows that a path has become faster.
+func (r Rate) IsRise(now time.Time, bytes float64) bool {
+	m := r.Measured(now)
+	return m.Sure && !m.Wants && bytes >= rateAlike*m.Bytes
+}
+
+// IsFilled reports whether data that have this rate take half of what the path has, or more.
+func (r Rate) IsFilled(now time.Time, rate float64) bool {
+	m := r.Measured(now)
+	return m.Sure && !m.Wants && 2*rate >= m.Bytes
+}
+
+// Checks reports whether a train is to look whether the path has become faster: data that have this rate fill it, and
+// cannot show more. bytes is what a train has.
+func (r Rate) Checks(now time.Time, rate float64, bytes int) bool {
+	if !r.IsFilled(now, rate) {
+		return false
+	}
+	m := r.Measured(now)
+	return min(now.Sub(r.at), now.Sub(r.checked)) >= m.pause(bytes)
+}
+
+// pause returns how long it takes until so many bytes of trains are a small part of what the path carries.
+func (m Measured) pause(bytes int) time.Duration {
+	return max(checkEvery, time.Duration(float64(bytes)/(checkPart*m.Bytes)*float64(time.Second)))
+}
+
+// Checked returns the rate after a train that was to look whether it has risen.
+func (r Rate) Checked(now time.Time) Rate {
+	r.checked = now
 	return r
 }
 
@@ -115,6 +169,9 @@ func (r Rate) Measured(now time.Time) Measured {
 	if n := len(r.trains); n > 0 {
 		m.Bytes, m.Most = r.trains[min(1, n-1)], r.trains[0]
 	}
+	if r.held > 0 {
+		m.Bytes, m.Sure = r.held, true
+	}
 	return m
 }
 
@@ -139,6 +196,7 @@ func rateCosts[P comparable](rates map[P]Measured) map[P]uint8 {
 // queues show otherwise, and TCP waits for those that are wanted.
 func (m *Machine[P]) handleRates(rates map[P]Measured) {
 	m.rates = rates
+	maps.DeleteFunc(m.late, func(p P, _ bool) bool { return !rates[p].Wants })
 	if costs := rateCosts(rates); !maps.Equal(costs, m.queues.base) {
 		m.queues.base, m.queues.costs = costs, maps.Clone(costs)
 	}
@@ -152,7 +210,7 @@ func (m *Machine[P]) RateCost(p P) uint8 { return m.queues.base[p] }
 func (m *Machine[P]) mayBeSlow(p P) bool {
 	most := 0.0
 	for _, r := range m.rates {
-		most = max(most, r.Most)
+		most = max(most, r.Most, r.Bytes)
 	}
 	r := m.rates[p]
 	return r.Wants && (r.Most == 0 || most >= rateAlike*r.Most)

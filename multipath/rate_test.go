@@ -187,3 +187,75 @@ func TestQueuesWhereRatesAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestRateAnew: a rate in doubt counts until three trains agree about another one. Trains look whether a path that
+// data fill has become faster.
+func TestRateAnew(t *testing.T) {
+	const bytes = 12_700
+	now := time.Unix(1000, 0)
+	r := Rate{}
+	if _, anew := r.Doubted(now, bytes); anew || r.IsRise(now, 1e9) || r.Checks(now.Add(time.Hour), 1e9, bytes) {
+		t.Error("an unknown rate changes")
+	}
+	for range rateEnough {
+		r = r.With(now, 10e6)
+	}
+	if !r.IsRise(now, 16.1e6) || r.IsRise(now, 15.9e6) {
+		t.Error("rises")
+	}
+	d, anew := r.Doubted(now, bytes)
+	for i := range rateEnough {
+		if m := d.Measured(now); !anew || m.Bytes != 10e6 || !m.Sure || !m.Wants || d.IsRise(now, 1e9) {
+			t.Errorf("after %d trains: %+v", i, m)
+		}
+		d = d.With(now, 2e6)
+	}
+	if m := d.Measured(now); m != (Measured{Bytes: 2e6, Most: 2e6, Sure: true}) {
+		t.Errorf("after three trains: %+v", m)
+	}
+	lost, _ := r.Doubted(now, bytes)
+	if m := lost.Without(now).Without(now).Without(now).Measured(now); m.Bytes != 10e6 || !m.Sure || m.Wants {
+		t.Errorf("without answers: %+v", m)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		rate  float64 // that data have
+		bytes int     // of a train
+		want  bool
+	}{
+		{checkEvery, 5e6, bytes, true}, {checkEvery - 1, 5e6, bytes, false}, {time.Minute, 4.9e6, bytes, false},
+		{4 * time.Second, 10e6, 80_000, true}, {4*time.Second - 1, 10e6, 80_000, false},
+	} {
+		if got := r.Checks(now.Add(c.after), c.rate, c.bytes); got != c.want {
+			t.Errorf("after %v, data at %v: %v", c.after, c.rate, got)
+		}
+		if got := r.Checked(now).Checks(now.Add(c.after), c.rate, c.bytes); got != c.want {
+			t.Errorf("%v after a train, data at %v: %v", c.after, c.rate, got)
+		}
+	}
+	if m := r.Checked(now.Add(RateLasts - 1)).Measured(now.Add(RateLasts)); m.Sure {
+		t.Error("a train that shows no rise keeps a rate for longer")
+	}
+}
+
+// TestDoubtsAreFew: three doubts may follow each other, of a path as slow as this one once a minute then.
+func TestDoubtsAreFew(t *testing.T) {
+	now, doubts := time.Unix(1000, 0), 0
+	var r Rate
+	for i := range 600 {
+		for r.Measured(now).Wants {
+			r = r.With(now, 317_500)
+		}
+		next, anew := r.Doubted(now, 12_700)
+		if r = next; anew {
+			doubts++
+		}
+		if i == 10 && doubts != doubtsInRow {
+			t.Errorf("%d in a row", doubts)
+		}
+		now = now.Add(time.Second)
+	}
+	if doubts != doubtsInRow+9 {
+		t.Errorf("%d in ten minutes", doubts)
+	}
+}

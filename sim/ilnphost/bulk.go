@@ -38,8 +38,9 @@ type Bulk struct {
 	epoch          time.Time
 	recover        int // recovery ends when all before this is acknowledged; 0: none
 	undo           [2]float64
-	again          int // retransmissions of this recovery that were not shown to be spurious
-	seen           bool
+	again          int       // retransmissions of this recovery that were not shown to be spurious
+	reorder        int       // quarters of the least round trip, beyond one, that segments may be late
+	widened        time.Time // when it last became one more
 
 	srtt, least time.Duration
 	lastSent    time.Time // of the newest segment that was delivered
@@ -190,10 +191,7 @@ func (b *Bulk) acked(p *bulkPart, sentAt time.Time) {
 
 // detect takes segments for lost that were sent so long before one that has arrived.
 func (b *Bulk) detect(now time.Time) {
-	wait := b.least / 4
-	if b.seen {
-		wait = min(b.srtt, b.least)
-	}
+	wait := min(time.Duration(1+b.reorder)*b.least/4, b.srtt)
 	keep := b.order[:0]
 	for _, q := range b.order {
 		if q.done || slices.Contains(b.lost, q.seq) {
@@ -221,7 +219,9 @@ func (b *Bulk) lose(now time.Time, q *bulkPart) {
 
 // spurious takes that a retransmission was not needed. When none was, the window is as before.
 func (b *Bulk) spurious() {
-	b.seen = true
+	if now := b.from.net.Now(); now.Sub(b.widened) >= b.srtt {
+		b.reorder, b.widened = b.reorder+1, now
+	}
 	if b.again--; b.again <= 0 && b.undo[0] > 0 {
 		b.cwnd, b.ssthresh, b.recover = max(b.cwnd, b.undo[0]), max(b.ssthresh, b.undo[1]), 0
 		b.undo = [2]float64{}
