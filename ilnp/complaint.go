@@ -101,9 +101,13 @@ func (c questions) wayOfComplaint(s *session, fit func(Path) bool) (Path, bool) 
 	return s.entry.Paths[i], true
 }
 
-// besideSooner is by how many seconds the lifetimes in a complaint of complainBeside are shorter than those of
-// any other one of the time for which its acknowledgement may come (checkAll).
-const besideSooner = 4
+// besideLasts is for how long the acknowledgement of a complaint of complainBeside may come, and besideSooner by how
+// many seconds the lifetimes in it are shorter than those of any other complaint of that time, which may itself be
+// rounded.
+const (
+	besideLasts  = 4 * checkAll
+	besideSooner = uint32(besideLasts/time.Second) + 2
+)
 
 // complainBeside complains along the path that data take instead of the only one, left, by which nothing came any
 // more. What comes from here keeps the correspondent from being silent, so it would not doubt its direction of
@@ -113,17 +117,21 @@ func (c questions) complainBeside(now time.Time, s *session, left Path) {
 	p, ok := c.wayOfComplaint(s, func(p Path) bool { return p != left })
 	lasts := func(l listed) bool {
 		end, known := c.host.expiry(now, l.l64)
-		return known && remaining(now, end) > 10*besideSooner*time.Second
+		return known && remaining(now, end) > 3*time.Duration(besideSooner)*time.Second
 	}
 	if !ok || slices.ContainsFunc(s.update.listing, func(l listed) bool { return !lasts(l) }) {
 		return
 	}
-	s.check.beside = askedWay{sent: now, list: c.sendAlong(now, s, p, s.update.listing, besideSooner)}
+	k := &s.check
+	sent := askedWay{sent: now, list: c.sendAlong(now, s, p, s.update.listing, besideSooner)}
+	k.beside = append(slices.Clone(k.beside[max(0, len(k.beside)-1):]), sent)
 }
 
 // isOfBeside reports whether an acknowledgement is that of complainBeside.
 func (k *pathCheck) isOfBeside(now time.Time, lu ilnpwire.LocatorUpdate) bool {
-	return now.Sub(k.beside.sent) < checkAll && slices.Equal(k.beside.list, lu.Locators)
+	return slices.ContainsFunc(k.beside, func(b askedWay) bool {
+		return now.Sub(b.sent) < besideLasts && slices.Equal(b.list, lu.Locators)
+	})
 }
 
 // updateAlong repeats an update that waits in vain for its acknowledgement along a path that has

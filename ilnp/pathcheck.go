@@ -78,7 +78,7 @@ type pathCheck struct {
 	counts  time.Time              // when data last seemed not to arrive although probes are answered
 	heeded  time.Time              // when a complaint last made us doubt
 	heardAt map[roam.L64]time.Time // our locators at which the correspondent's complaints came last
-	beside  askedWay               // the last complaint of complainBeside
+	beside  []askedWay             // the last complaints of complainBeside
 }
 
 func (k *pathCheck) find(p Path) *checkedPath {
@@ -405,7 +405,7 @@ func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
 	h.Leave(now)
 	c.doubtRate(now, s, h.Path)
 	c.notify(Event{Time: now, Kind: PathAvoided, Key: s.key, Path: h.Path})
-	if c.refresh(now, s); h.silent {
+	if c.refresh(now, s); h.silent && !h.mute {
 		questions{c}.complainBeside(now, s, h.Path)
 	}
 }

@@ -40,3 +40,31 @@ func TestSilentDeathThatOneEndNoticesFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestLateAcknowledgementBringsNoDeadPathBack: the correspondent's daemon gets to a complaint two seconds late.
+// Its acknowledgement says nothing of the path that died, along which there were complaints meanwhile.
+func TestLateAcknowledgementBringsNoDeadPathBack(t *testing.T) {
+	for _, least := range []time.Duration{1600, 1900, 2200} {
+		for seed := range uint64(6) {
+			p := newForked(t, ilnp.Soft, multipath.Normal, seed, near)
+			p.Run(time.Duration(p.Rand().IntN(1000)) * time.Millisecond)
+			p.server.busy = func() time.Duration {
+				return least*time.Millisecond + time.Duration(p.Rand().IntN(200))*time.Millisecond
+			}
+			p.cut(2, sim.Both)
+			left := false
+			for range 800 {
+				p.Run(10 * time.Millisecond)
+				uses := p.uses(p.mobile, p.server)
+				if left && uses {
+					t.Errorf("%v ms late, seed %d: data return to the dead path", least.Nanoseconds(), seed)
+					break
+				}
+				left = left || !uses
+			}
+			if !left {
+				t.Errorf("%v ms late, seed %d: data stay on the dead path", least.Nanoseconds(), seed)
+			}
+		}
+	}
+}
