@@ -56,13 +56,6 @@ type agreement struct {
 	tries     int
 }
 
-// renewal is an agreement for a session that goes on. Until the peer has shown that it has the root, by
-// a confirmation or by a message with the MAC of these keys, the session stays as it is.
-type renewal struct {
-	*agreement
-	keys keying
-}
-
 // offered is an offer that was accepted.
 type offered struct {
 	proof ilnpwire.Proof

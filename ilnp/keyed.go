@@ -32,10 +32,6 @@ type keying struct {
 	updated uint64 // counter of the last update that was accepted; older ones are refused
 	acks    window
 	unkeyed bool // the peer's last update had no MAC: it may lack our key
-
-	// before are the keys before a new proof of this host: the peer, which may have missed our confirmation, goes on
-	// with them until it has sent something by the present ones. nil: it has.
-	before *keying
 }
 
 // window remembers which counters of acknowledgements came: each counts once, in any order
@@ -86,7 +82,7 @@ func macOf(key, message []byte, counter, answers uint64) [ilnpwire.MACLen]byte {
 func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	switch {
 	case !secret.Present():
-		s.keys, s.agreed, s.renewal, s.hs, s.crossed = nil, nil, nil, nil, nil
+		s.keys, s.agreed, s.hs, s.crossed = nil, nil, nil, nil
 		return
 	case !s.remoteNonce.Present():
 		s.keys = &keying{}
@@ -96,28 +92,19 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	if s.agreed != nil {
 		root = s.agreed.root
 	}
-	k := keysOf(s, root)
-	switch was := s.keys; {
-	case was != nil && (was.out == nil || hmac.Equal(was.out, k.out)):
-		k.sent, k.updated, k.acks, k.unkeyed, k.before = was.sent, was.updated, was.acks, was.unkeyed, was.before
-	default:
+	k := keying{
+		out: keyFrom(root, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
+		in:  keyFrom(root, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
+	}
+	if was := s.keys; was != nil && (was.out == nil || hmac.Equal(was.out, k.out)) {
+		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
+	} else {
 		s.update.since = 0 // of the counters before
-		if was != nil && s.agreed != nil && s.agreed.initiator {
-			was.before, k.before = nil, was
-		}
 	}
 	if s.agreed == nil { // the nonces may be those of an earlier session, whose counters are lost
 		k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
 	}
 	s.keys = &k
-}
-
-// keysOf derives the keys of a session from a root.
-func keysOf(s *session, root []byte) keying {
-	return keying{
-		out: keyFrom(root, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
-		in:  keyFrom(root, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
-	}
 }
 
 // rekeySession has a session follow what is known of its peer's key.
@@ -167,11 +154,7 @@ func (k *keying) fault(seal *ilnpwire.Seal, message []byte) string {
 	case k.in == nil || len(message) < 8:
 		return reasonWrongMAC
 	}
-	switch {
-	case k.made(seal, message):
-	case k.before != nil:
-		return k.before.fault(seal, message)
-	default:
+	if mac := macOf(k.in, message, seal.Counter, seal.Answers); !hmac.Equal(mac[:], seal.MAC[:]) {
 		return reasonWrongMAC
 	}
 	old := seal.Counter <= k.updated
@@ -184,12 +167,6 @@ func (k *keying) fault(seal *ilnpwire.Seal, message []byte) string {
 	return ""
 }
 
-// made reports whether a message has the MAC of these keys.
-func (k *keying) made(seal *ilnpwire.Seal, message []byte) bool {
-	mac := macOf(k.in, message, seal.Counter, seal.Answers)
-	return hmac.Equal(mac[:], seal.MAC[:])
-}
-
 // isAck reports whether the message says that it is an acknowledgement.
 func isAck(message []byte) bool { return message[5] == byte(ilnpwire.Acknowledgement) }
 
@@ -197,11 +174,6 @@ func isAck(message []byte) bool { return message[5] == byte(ilnpwire.Acknowledge
 // on.
 func (k *keying) accept(seal *ilnpwire.Seal, message []byte) {
 	k.unkeyed = false
-	if k.before != nil && !k.made(seal, message) {
-		k.before.accept(seal, message)
-		return
-	}
-	k.before = nil
 	if isAck(message) {
 		k.acks.add(seal.Counter)
 	} else {

@@ -69,7 +69,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	c.setGuard(now, k, p)
 	for _, s := range c.of(p.NID) {
 		if replaced {
-			s.agreed, s.renewal, s.hs, s.crossed = nil, nil, nil, nil
+			s.agreed, s.hs, s.crossed = nil, nil, nil
 		}
 		if _, known := c.secretOf(s); replaced && !known { // its keys are of what was proven
 			c.endSession(now, s, "removed")

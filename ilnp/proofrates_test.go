@@ -162,7 +162,7 @@ func TestProofOfARemovedPeer(t *testing.T) {
 	p := newProofBench(t)
 	s := &session{localNID: peerNID, remoteNID: heirNID}
 	agrees := (handshakes{p.b.Core}).agree(p.b.now, s, &offered{}, peerNonce)
-	if agrees != nil || slices.Contains(p.b.KnownNIDs(), heirNID) {
-		t.Errorf("agreed: %+v", agrees)
+	if agrees || s.agreed != nil || slices.Contains(p.b.KnownNIDs(), heirNID) {
+		t.Errorf("agreed: %+v", s.agreed)
 	}
 }

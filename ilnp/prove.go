@@ -240,8 +240,8 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	switch {
 	case !c.isListedIn(p):
 		return reasonProofPlace
-	case s != nil && answerTo(s, offer.Ephemeral) != nil:
-		c.sendProof(now, s, by, p.Encapsulated, answerTo(s, offer.Ephemeral).last) // the answer was lost
+	case s != nil && s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == offer.Ephemeral:
+		c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the answer was lost
 		return ""
 	case s == nil && pending == nil:
 		return reasonNoSession
@@ -307,76 +307,42 @@ func (ps *pendingPeers) proven(now time.Time, k *pendingPeer, o *offered) {
 }
 
 // agree derives the root of a session on the responder's side, and answers.
-func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) *agreement {
+func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) bool {
 	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
 	if k == nil || !c.draw(now, random[:]) {
-		return nil
+		return false
 	}
 	ephemeral, err := nidkey.ReadyEphemeral(random)
 	if err != nil {
-		return nil
+		return false
 	}
 	root, err := o.answer(transcript{
 		initiator: s.remoteNID, responder: s.localNID, initiatorNonce: theirs, responderNonce: s.localNonce,
 		offer: o.proof, answer: ephemeral.Public,
 	}, ephemeral, k.public, k.secret)
 	if err != nil {
-		return nil
+		return false
 	}
 	p := ilnpwire.Proof{
 		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(),
 	}
 	p.Token = tokenOf(root, p)
 	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
+	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached}
 	c.sendProof(now, s, o.path, o.encap, p)
-	return &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached}
+	return true
 }
 
-// agreeAnew is agree for a session that goes on: its peer has asked for a new proof, or somebody had it ask.
+// agreeAnew is agree for a session that goes on: its peer has asked for a new proof.
 func (c handshakes) agreeAnew(now time.Time, s *session, o *offered) {
-	a := c.agree(now, s, o, s.remoteNonce)
-	switch {
-	case a == nil:
-		return
-	case s.agreed != nil && !s.agreed.confirmed: // nobody has the keys of before, and it ends no later
-		a.tries, s.agreed = s.agreed.tries, a
+	if c.agree(now, s, o, s.remoteNonce) {
 		c.rekeySession(now, s)
-	default:
-		s.renewal = &renewal{a, keysOf(s, a.root)}
 		c.awaitConfirm(now, s)
 	}
 }
 
-// takeRenewal has a session go on with the keys of a new proof, as its peer has them.
-func (c handshakes) takeRenewal(now time.Time, s *session) {
-	s.agreed, s.renewal = s.renewal.agreement, nil
-	c.rekeySession(now, s)
-}
-
-// answerTo returns the answer of this host to an offer with an ephemeral key; nil: there was none.
-func answerTo(s *session, theirs [nidkey.KeyLen]byte) *agreement {
-	switch {
-	case s.renewal != nil && s.renewal.theirs == theirs:
-		return s.renewal.agreement
-	case s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == theirs:
-		return s.agreed
-	}
-	return nil
-}
-
-// unconfirmed returns the answer that waits for its confirmation; nil: there is none.
-func unconfirmed(s *session) *agreement {
-	switch {
-	case s.renewal != nil:
-		return s.renewal.agreement
-	case s.agreed != nil && !s.agreed.confirmed:
-		return s.agreed
-	}
-	return nil
-}
-
 // awaitConfirm has an answer repeated until its peer has shown that it has the root.
 func (c handshakes) awaitConfirm(now time.Time, s *session) {
-	c.arm(&s.schedule, timerProve, now, proofFirst<<unconfirmed(s).tries)
+	c.arm(&s.schedule, timerProve, now, proofFirst<<s.agreed.tries)
 }

@@ -115,7 +115,7 @@ func (p *proofBench) deliver(to *bench, b []byte) {
 	}
 	if to.byNonce(q.Dst.NID, q.Src.NID, q.Nonce) == nil {
 		own := p.own
-		if e, there := to.entries[SessionKey{q.Dst.NID, q.Src.NID}]; there && slices.Contains(e.Accept, q.Src.L64) {
+		if e, there := to.entries[SessionKey{q.Dst.NID, q.Src.NID}]; there {
 			own = e.LocalNonce
 		}
 		to.see(Observation{Trigger: SeenPending, Key: SessionKey{q.Dst.NID, q.Src.NID}, LocalNID: q.Dst.NID,
@@ -468,8 +468,7 @@ func TestProofUnconfirmed(t *testing.T) {
 	}
 	q, _ := p.last(ilnpwire.ProofAnswer)
 	f := sealProof(proofKey(p.b.known[ownNID].secret, ownNID, peerNID),
-		ilnpwire.Proof{Step: ilnpwire.ProofConfirm, Counter: q.Proof.Counter, Ephemeral: s.agreed.theirs},
-		s.remoteNonce, s.localNonce)
+		ilnpwire.Proof{Step: ilnpwire.ProofConfirm, Counter: q.Proof.Counter}, s.remoteNonce, s.localNonce)
 	lu := ilnpwire.LocatorUpdate{Operation: ilnpwire.Advertisement, Locators: []ilnpwire.LocatorEntry{entry(netA, 0, 1)}}
 	b, err := ilnpwire.BuildProof(q.Dst, q.Src, s.remoteNonce, lu, f)
 	if err != nil {

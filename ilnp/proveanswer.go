@@ -111,7 +111,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
-	s.hs, s.renewal, s.crossed, k.follows, k.offered = nil, nil, nil, true, 0
+	s.hs, s.crossed, k.follows, k.offered = nil, nil, true, 0
 	c.disarm(&s.schedule, timerProve)
 	c.sendProof(now, s, by, p.Encapsulated, q)
 	c.proved(now, s, by, p)
@@ -152,16 +152,13 @@ func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 // handleConfirm handles the confirmation of an answer: its sender has what went there.
 func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
-	if s == nil || answerTo(s, p.Proof.Ephemeral) == nil {
+	if s == nil || s.agreed == nil || s.agreed.initiator {
 		return reasonProofOld
 	}
-	a := answerTo(s, p.Proof.Ephemeral)
+	a := s.agreed
 	token := tokenOf(a.root, *p.Proof)
 	if !isProof(key, *p.Proof, p.Nonce, s.localNonce) || !hmac.Equal(token[:], p.Proof.Token[:]) {
 		return reasonProofForged
-	}
-	if s.renewal != nil && a == s.renewal.agreement {
-		c.takeRenewal(now, s)
 	}
 	if !a.confirmed {
 		a.confirmed, s.crossed, c.known[p.Src.NID].follows = true, nil, true
@@ -178,17 +175,13 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 
 // proveTimeout repeats an offer, or an answer, or gives up.
 func (c handshakes) proveTimeout(now time.Time, s *session) {
-	switch a := unconfirmed(s); {
+	switch a := s.agreed; {
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
 		s.hs, s.noProof = nil, true // what answered with another nonce was not the peer, or that has lost its key
 		c.upsert(now, s, s.entry.Paths)
-		if unconfirmed(s) != nil {
-			c.awaitConfirm(now, s)
-		}
 	case s.hs != nil:
 		c.offer(now, s)
-	case a == nil:
-	case a.tries >= proofTries && s.renewal != nil: // the session stays as it is, and may take these keys later
+	case a == nil || a.confirmed:
 	case a.tries >= proofTries:
 		c.refuse(now, s.key, reasonProofOpen)
 		c.names.abandon(s)
@@ -204,7 +197,7 @@ func (c handshakes) proveTimeout(now time.Time, s *session) {
 // answerPath returns the path of the next repetition of an answer: that by which the offer came and all
 // others by turns, as the peer may not receive where it sends.
 func (c handshakes) answerPath(now time.Time, s *session) Path {
-	a := unconfirmed(s)
+	a := s.agreed
 	sources, destinations := c.ends(now, s)
 	sources = unique(append([]roam.LinkLocator{a.path.Local}, sources...))
 	if !slices.Contains(placesOf(c.host.usable(now)), a.path.Local) {

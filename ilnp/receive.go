@@ -65,10 +65,6 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
-	if s != nil && s.renewal != nil && s.renewal.keys.fault(p.Seal, p.Payload) == "" {
-		handshakes{c}.takeRenewal(now, s) // the confirmation was lost
-		s.agreed.confirmed = true
-	}
 	switch {
 	case !p.Nonce.Present():
 		c.refuse(now, key, reasonNoNonce)

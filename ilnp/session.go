@@ -29,7 +29,6 @@ type session struct {
 	keys                    *keying    // nil: the nonce alone says who the peer is
 	hs                      *handshake // under way; nil: none
 	agreed                  *agreement // nil: the peer has proven nothing at set-up
-	renewal                 *renewal   // nil: no answer to a new proof of the peer's waits for its confirmation
 	crossed                 *crossed   // nil: no offer of ours is given up for the peer's that agreed is of
 	noProof                 bool       // it has answered probes with a nonce and, so far, no proof
 	profile
