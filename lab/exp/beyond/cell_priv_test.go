@@ -6,13 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"roam/internal/testutil"
-	"roam/lab/exp"
 	"roam/lab/exp/exptest"
-	"roam/lab/live"
-	"roam/lab/node"
-	"roam/lab/result"
-	"roam/lab/topo"
 	"roam/lab/workload"
 )
 
@@ -26,28 +20,9 @@ func TestMain(m *testing.M) {
 // TestBothEndsMove runs one short cell with the real daemons: every connection must live.
 // It does not judge times.
 func TestBothEndsMove(t *testing.T) {
-	testutil.NeedRoot(t)
-	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "go"} {
-		testutil.Need(t, what)
-	}
-	for tool := range Experiment.Tools {
-		testutil.Need(t, tool)
-	}
-	if err := topo.Sweep(); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	bin, err := node.Build(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := exptest.Real(t, "beyond", Experiment, "cells=both", "udp_rate=100")
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	env := &exp.Env{
-		Params: exptest.Params(t, Experiment.Params, "quick", "cells=both", "udp_rate=100"), Preset: "quick", Seed: 1,
-		Dir: dir, Pcap: os.Getenv("ROAM_TEST_PCAP"),
-		Roam: bin.Roam, Roamd: bin.Roamd, Result: result.New("beyond"), View: live.New(testWriter{t}),
-	}
 	if err := run(ctx, env); err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +31,4 @@ func TestBothEndsMove(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	t.Logf("lost %g of %g, gap of TCP %.0f ms", m["both_lost"], m["both_sent"], m["both_gap_tcp_ms"])
-}
-
-// testWriter makes the live view part of the test's output.
-type testWriter struct{ t *testing.T }
-
-// Write implements io.Writer.
-func (w testWriter) Write(b []byte) (int, error) {
-	w.t.Logf("%s", b)
-	return len(b), nil
 }

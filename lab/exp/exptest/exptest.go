@@ -1,9 +1,9 @@
 // Package exptest gives the tests of experiments the environment that lab/runner gives
 // experiments, and makes each of their claims fail.
 //
-// It implements the reading of parameters, raw records as the lab's probes write them, and
-// a frame (Claims) in which each experiment judges records with and without faults. It omits
-// running. It is driven by tests only.
+// It implements the reading of parameters, the environment of a run on this machine's kernel (Real),
+// raw records as the lab's probes write them, and a frame (Claims) in which each experiment judges
+// records with and without faults. It omits running. It is driven by tests only.
 package exptest
 
 import (
