@@ -101,7 +101,7 @@ func mayImport(f *GoFile, to string) bool {
 	case f.Test && floor(to) <= floorSim && floor(from) >= floorCodecs:
 		return true // a core's timelines run in sim, a codec's goldens in any test
 	case to == "internal/testutil": // for tests, and for packages that help tests
-		return f.Test || under(from, to) || under(from, "internal") && strings.HasSuffix(from, "test")
+		return f.Test || under(from, to) || under(from, "internal", "lab") && strings.HasSuffix(from, "test")
 	case room(from) == room(to):
 		return true // wire/ilnp stands on wire/ip6, one effect on another
 	case under(to, "lab"):

@@ -113,6 +113,7 @@ func TestFloors(t *testing.T) {
 		"lab's test":            {files: in("lab/topo/a_test.go", imports("roam/internal/testutil")), want: ""},
 		"lab with test helpers": {files: in("lab/topo/a.go", imports("roam/internal/testutil")), want: "must not import internal/testutil"},
 		"helping tests":         {files: in("internal/hostnet/nettest/a.go", imports("roam/internal/testutil")), want: ""},
+		"helping lab's tests":   {files: in("lab/exp/exptest/a.go", imports("roam/internal/testutil")), want: ""},
 		"helping no tests":      {files: in("internal/hostnet/a.go", imports("roam/internal/testutil")), want: "must not import internal/testutil"},
 		"internal into lab":     {files: in("internal/role/ilnphost/engine/a.go", imports("roam/lab/topo")), want: "must not import lab/topo"},
 		"command to effect":     {files: in("cmd/roam/a.go", imports("roam/internal/config")), want: ""},
