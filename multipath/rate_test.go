@@ -176,20 +176,24 @@ func TestTCPWaitsForRates(t *testing.T) {
 	}
 }
 
-// Where rates are known, a short queue changes no shares, and a long one does; after that short ones
-// count as well.
+// Where rates are known, a short queue changes no shares, and a long one does, unless the path delivers what it can;
+// after that short ones count as well.
 func TestQueuesWhereRatesAreKnown(t *testing.T) {
 	paths := []string{"a", "b"}
 	u := Use[string]{Paths: paths}
 	for _, c := range []struct {
-		known bool
-		waits []time.Duration // before a, in rounds of two questions
-		want  string
+		known   bool
+		waits   []time.Duration // before a, in rounds of two questions
+		carried map[string]float64
+		want    string
 	}{
-		{true, []time.Duration{60 * time.Millisecond}, "map[b:5]"},
-		{false, []time.Duration{60 * time.Millisecond}, "map[a:2]"},
-		{true, []time.Duration{200 * time.Millisecond}, "map[b:3]"},
-		{true, []time.Duration{200 * time.Millisecond, 60 * time.Millisecond}, "map[b:1]"},
+		{true, []time.Duration{60 * time.Millisecond}, nil, "map[b:5]"},
+		{false, []time.Duration{60 * time.Millisecond}, nil, "map[a:2]"},
+		{true, []time.Duration{200 * time.Millisecond}, nil, "map[b:3]"},
+		{true, []time.Duration{200 * time.Millisecond}, map[string]float64{"a": 81, "b": 1}, "map[b:5]"},
+		{true, []time.Duration{200 * time.Millisecond}, map[string]float64{"a": 79, "b": 20}, "map[b:3]"},
+		{false, []time.Duration{60 * time.Millisecond}, map[string]float64{"a": 100}, "map[a:2]"},
+		{true, []time.Duration{200 * time.Millisecond, 60 * time.Millisecond}, nil, "map[b:1]"},
 	} {
 		var m Machine[string]
 		now := time.Unix(1000, 0)
@@ -208,7 +212,7 @@ func TestQueuesWhereRatesAreKnown(t *testing.T) {
 				m.Asked(now)
 				m.HandleAnswer(now.Add(20*time.Millisecond), "b", now)
 				m.HandleAnswer(now.Add(20*time.Millisecond+wait), "a", now)
-				m.HandleSettled(now.Add(20*time.Millisecond+wait), u, nil, true)
+				m.HandleSettled(now.Add(20*time.Millisecond+wait), u, nil, true, c.carried)
 			}
 		}
 		if got := fmt.Sprint(m.queues.costsOf(paths)); got != c.want {
