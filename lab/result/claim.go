@@ -166,6 +166,9 @@ func ParseExpect(b []byte) ([]Expectation, error) {
 	return doc.Claims, nil
 }
 
+// backRE finds "the same" without a noun in the words of a claim: they refer to the claim before.
+var backRE = regexp.MustCompile(`(?:^|[,:;] )[Tt]he same(?:$|[,:;.]| (?:as|by|for|in|less|of|over|with|without)\b)`)
+
 func (e Expectation) check() error {
 	switch {
 	case e.ID == "" || e.Metric == "" || e.Source == "":
@@ -178,6 +181,8 @@ func (e Expectation) check() error {
 		return fmt.Errorf("of %q is none of spread, mean and median", e.Of)
 	case e.Place != "" && e.Published == nil:
 		return fmt.Errorf("a place in a publication, and no published value")
+	case backRE.MatchString(e.Says):
+		return fmt.Errorf("%q refers to another claim, which reports show elsewhere", e.Says)
 	}
 	for _, g := range e.Needs {
 		if g.Metric == "" || !validOp(g.Op) || g.Reason == "" {

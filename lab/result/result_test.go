@@ -201,6 +201,27 @@ func TestParseExpectRefuses(t *testing.T) {
 	}
 }
 
+// A report shows a failed claim before the one that stands above it in expect.json, and alone
+// in its lead, so a claim's words must not need that one.
+func TestClaimsStandAlone(t *testing.T) {
+	for says, alone := range map[string]bool{
+		"the same, worst run":                         false,
+		"The same":                                    false,
+		"soft, normal: the same, worst cut":           false,
+		"a rule by port, beside two others: the same": false,
+		"the same of the other host's replies":        false,
+		"the same without / with":                     false,
+		"both ends hand off at the same moments":      true,
+		"the same connection lives":                   true,
+		"routing tables stay the same but for ours":   true,
+	} {
+		e := Expectation{ID: "a", Says: says, Metric: "m", Op: "<=", Bound: 1, Kind: Timing, Source: "s"}
+		if err := e.check(); (err == nil) != alone {
+			t.Errorf("%q: %v", says, err)
+		}
+	}
+}
+
 func TestMergeTakesTheWorst(t *testing.T) {
 	var runs []*Result
 	for _, m := range []map[string]float64{
