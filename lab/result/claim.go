@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The kinds of claims. A noisy machine can fail a timing claim of a sound
@@ -130,9 +131,11 @@ type Claim struct {
 	Disturbed bool `json:"disturbed,omitempty"`
 }
 
-// Verdict returns "pass", "FAIL" or "not measured".
+// Verdict returns "pass", "FAIL", "not measured", or "not judged" for a disturbed claim.
 func (c Claim) Verdict() string {
 	switch {
+	case c.Disturbed:
+		return "not judged"
 	case !c.Measured:
 		return "not measured"
 	case c.Pass:
@@ -244,7 +247,8 @@ func (r *Result) judge(e Expectation) Claim {
 	}
 	if why := r.StallMonitor.Excuse(); e.Kind == Timing && why != "" {
 		c.Disturbed = true
-		c.Reason = fmt.Sprintf("%s; measured: %s", why, strconv.FormatFloat(v, 'g', 4, 64))
+		c.Reason = fmt.Sprintf("%s, so %s does not count", why,
+			strings.TrimSpace(strconv.FormatFloat(v, 'g', 4, 64)+" "+e.Unit))
 		return c
 	}
 	c.Measured, c.Value, c.Pass = true, &v, holds(v, e.Op, e.Bound)

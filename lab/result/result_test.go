@@ -52,10 +52,10 @@ func TestJudge(t *testing.T) {
 			"pass not measured not measured", Passed, Passed},
 		{"times of a machine that stood still",
 			map[string]float64{"lost": 0, "rcvbuf_errors": 0, "gap_ms": 80, "ratio": 1}, true,
-			"pass not measured not measured", unsure, Passed},
+			"pass not judged not judged", unsure, Passed},
 		{"loss on a machine that stood still",
 			map[string]float64{"lost": 1, "rcvbuf_errors": 0, "gap_ms": 8, "ratio": 1}, true,
-			"FAIL not measured not measured", no, no},
+			"FAIL not judged not judged", no, no},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 					}
 				}
 				return n
-			}; pass != count("pass") || fail != count("FAIL") || missed != count("not measured") {
+			}; pass != count("pass") || fail != count("FAIL") || missed != count("not measured")+count("not judged") {
 				t.Errorf("%d pass, %d fail, %d missed of %q", pass, fail, missed, got)
 			}
 			if n := len(r.Undecided()); (n > 0) != (tt.all == unsure) && tt.all != no {
@@ -114,7 +114,7 @@ func TestMergeOfADisturbedRun(t *testing.T) {
 	}{
 		{[]*Result{run(10, false), run(80, true)}, Passed, "pass"},
 		{[]*Result{run(80, true), run(60, false)}, Failed, "FAIL"},
-		{[]*Result{run(80, true), run(10, true)}, Inconclusive, "not measured"},
+		{[]*Result{run(80, true), run(10, true)}, Inconclusive, "not judged"},
 	} {
 		out, err := Merge(c.runs)
 		if err != nil {
