@@ -20,7 +20,8 @@ func TestDrawingOfAHost(t *testing.T) {
 	r := result.New("x")
 	drawHost(r, all)
 	for name, want := range map[string][]float64{
-		"rtt_ipv6_128": {0}, "rtt_ipv6_1506": {1, 12}, "rtt_100_0_128": {3}, "rtt_80_20_128": {9}, "rtt_80_20_1506": {10, 15},
+		"rtt_ipv6_128": {0}, "rtt_ipv6_1506": {1, 12}, "rtt_100_0_128": {3}, "rtt_80_20_128": {9},
+		"rtt_80_20_1506": {10, 15},
 		"displaced_ipv6": {2}, "displaced_50_50": {8}, "displaced_80_20": {11},
 	} {
 		if s, ok := r.Find(name); !ok || !slices.Equal(s.Y, want) {
