@@ -56,7 +56,7 @@ func startVictim(t *testing.T, argv ...string) (c *exec.Cmd, pid int) {
 
 // leftBy lists the namespaces, cgroups and files of a process.
 func leftBy(pid int) (list []string) {
-	for _, dir := range []string{"/run/netns", "/sys/fs/cgroup", topo.StateDir, os.TempDir()} {
+	for _, dir := range []string{"/run/netns", "/sys/fs/cgroup", "/sys/fs/cgroup/unified", topo.StateDir, os.TempDir()} {
 		found, _ := filepath.Glob(filepath.Join(dir, fmt.Sprintf("rm%d-*", pid))) // the pattern is sound
 		list = append(list, found...)
 	}
