@@ -33,7 +33,4 @@ const volatile __u8 loads_in_order = 0;
 /* Number of buckets of the index, a power of two, less one. */
 const volatile __u32 index_mask = 0;
 
-/* Number of slots of session_lives. */
-const volatile __u32 session_slots = 1;
-
 #endif

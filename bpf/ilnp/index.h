@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Finds a session by its aliases. With many sessions each step of a search is a cache
- * miss. So the line of a settled session, which is all that its packets need, lies in the
- * slot that the hash of its aliases names, if that one was free. All others are found in two
- * steps: by the index, which is small, and then at once the line, the entry and what was
- * seen of them.
+ * miss, so there are two steps: the index, which is small, and then the line of a settled
+ * session, which is all that its packets need; of other sessions, at once the entry and
+ * what was seen of them.
  */
 #ifndef ROAM_ILNP_INDEX_H
 #define ROAM_ILNP_INDEX_H
@@ -150,25 +149,23 @@ static __always_inline struct session_live *read_line(__u32 slot, __u64 *word)
 #define SETTLED_FOUND ((__u64)(SETTLED_WRITTEN | SETTLED_BY_ALIAS) << SETTLED_FLAGS)
 #define SETTLED_BY_NIDS ((__u64)SETTLED_WRITTEN << SETTLED_FLAGS)
 
-/* The slot that a session with this hash gets if no other one has it. The bits are others than
- * those that choose buckets.
+/* The line of the session with these aliases, or null. found becomes its entry of the
+ * index, and word what the line says. Most are in the first half of their first bucket, and
+ * their line says whose it is.
  */
-static __always_inline __u32 own_slot(__u64 hash)
+static __always_inline struct session_live *search_line(const struct host *h, const struct session_key *k,
+							__u64 *found, __u64 *word)
 {
-	return (hash >> 32) * session_slots >> 32;
-}
-
-/* The line of the session with these aliases if it lies in its own slot, or null. slot becomes
- * that slot, and word what the line says. A line says whose it is, so the index has nothing to add.
- */
-static __always_inline struct session_live *own_line(const struct host *h, const struct session_key *k,
-						     __u32 *slot, __u64 *word)
-{
+	__u64 hash = index_hash(h, k);
+	__u32 n = hash & index_mask;
+	const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
 	struct session_live *l;
 
-	*slot = own_slot(index_hash(h, k));
-	l = read_line(*slot, word);
-	if (unlikely(!l || (*word & SETTLED_FOUND) != SETTLED_BY_NIDS || l->local_nid.v != k->local.v ||
+	if (unlikely(!b))
+		return 0;
+	*found = search_half(b->entry, hash);
+	l = read_line(*found & INDEX_SLOT, word);
+	if (unlikely(!l || !*found || (*word & SETTLED_FOUND) != SETTLED_BY_NIDS || l->local_nid.v != k->local.v ||
 		     l->remote_nid.v != k->remote.v))
 		return 0;
 	return l;

@@ -82,8 +82,8 @@ static __always_inline int is_plain_upper(const struct __sk_buff *skb, const str
 	return length >= least && body + length <= skb->len;
 }
 
-/* Receives a packet whose IPv6 header is at l3, and whose session is at an entry of the index, 0: in
- * its own slot.
+/* Receives a packet whose IPv6 header is at l3, and whose session is at an entry of the index, 0: to
+ * be searched.
  */
 static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u64 found)
 {
@@ -93,7 +93,7 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u
 	struct session_key key;
 	int left = PASS_ON;
 	union half from, to;
-	__u32 flags, now, slot = found & INDEX_SLOT;
+	__u32 flags, now;
 	__u64 word = 0;
 	__u8 proto;
 
@@ -114,8 +114,8 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u
 		return left;
 	key.remote.v = ip->src.nid.v;
 	if (found)
-		l = read_line(slot, &word);
-	else if (unlikely(!(l = own_line(h, &key, &slot, &word))))
+		l = read_line(found & INDEX_SLOT, &word);
+	else if (unlikely(!(l = search_line(h, &key, &found, &word))))
 		return ELSEWHERE;
 	if (unlikely(!l))
 		return left;
@@ -123,17 +123,14 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u
 	/* One that is preinstalled may have to wait: see place_of. */
 	if (unlikely((flags & (SETTLED_WRITTEN | SETTLED_PREINSTALLED)) != SETTLED_WRITTEN))
 		return left;
-	if (found)
-		left = UNSETTLED + 1 + index_place(found);
+	left = UNSETTLED + 1 + index_place(found);
 	if (unlikely(flags & SETTLED_REAL_SOCKETS) && may_be_real(key.remote, ((const __be16 *)(ip + 1))[1]))
 		return left;
 	now = moment(coarse_ns_inline());
 	from.v = ip->src.l64.v;
-	if (unlikely(!found && l->remote.v != from.v))
-		return ELSEWHERE; /* the entry says whether that locator is known */
 	if (unlikely(!is_settled_in(l, word, index_place(found), from, proto, now)))
 		return left;
-	note_rx(l, slot, now, skb->len - l3);
+	note_rx(l, found & INDEX_SLOT, now, skb->len - l3);
 	if (unlikely(flags & SETTLED_COUNTED))
 		count_path(skb, l3, l3 + IP6_LEN, proto, 0);
 	if (unlikely(flags & SETTLED_ANSWERS))

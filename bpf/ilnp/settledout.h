@@ -86,7 +86,7 @@ static __always_inline int wants_answer(const struct __sk_buff *skb, const struc
 	       !is_acknowledgement(l, upper + TCP_OFFSET_AT, skb->len - ETH_LEN - IP6_LEN, now);
 }
 
-/* Sends a packet of the session at an entry of the index, 0: of the session in its own slot. */
+/* Sends a packet of the session at an entry of the index, 0: that is to be searched. */
 static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 {
 	struct ip6 *ip = (void *)(long)skb->data + ETH_LEN;
@@ -95,7 +95,7 @@ static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 	int left = UNSETTLED;
 	struct session_live *l;
 	struct session_key key;
-	__u32 index, flags, diff, slot = found & INDEX_SLOT;
+	__u32 index, flags, diff;
 	struct turn t = {};
 	__u64 now, word = 0;
 	struct uplink *u;
@@ -112,16 +112,15 @@ static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 	key.local.v = ip->src.nid.v;
 	key.remote.v = ip->dst.nid.v;
 	if (found)
-		l = read_line(slot, &word);
-	else if (unlikely(!(l = own_line(h, &key, &slot, &word))))
+		l = read_line(found & INDEX_SLOT, &word);
+	else if (unlikely(!(l = search_line(h, &key, &found, &word))))
 		return ELSEWHERE;
 	if (unlikely(!l))
 		return left;
-	if (found)
-		left = UNSETTLED + 1 + index_place(found);
+	left = UNSETTLED + 1 + index_place(found);
 	flags = settled_flags(word);
 	now = coarse_ns_inline();
-	if (unlikely(!is_quiet(l, word, slot, moment(now))))
+	if (unlikely(!is_quiet(l, word, found & INDEX_SLOT, moment(now))))
 		return left;
 	t.to.v = l->remote.v;
 	t.uplink = (__u8)(word >> SETTLED_FIRST) >> 4;
@@ -130,13 +129,13 @@ static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 	if (unlikely(!is_still(l, word) ||
 		     !(flags & (proto == IPPROTO_UDP ? SETTLED_OUT_UDP | SETTLED_OUT_PATHS : SETTLED_OUT_TCP))))
 		return left;
-	if (unlikely(flags & SETTLED_OUT_PATHS) && (!found || !take_turn(skb, index_place(found), slot, word, &t)))
-		return found ? left : ELSEWHERE;
+	if (unlikely(flags & SETTLED_OUT_PATHS) && !take_turn(skb, index_place(found), found & INDEX_SLOT, word, &t))
+		return left;
 	index = t.uplink;
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (unlikely(!u || !(u->flags & UPLINK_USABLE) || (flags & SETTLED_RFC6741 && u->flags & UPLINK_PHYSICAL)))
 		return left;
-	note_tx(l, slot, moment(now), skb->len - ETH_LEN);
+	note_tx(l, found & INDEX_SLOT, moment(now), skb->len - ETH_LEN);
 	if (!l->unanswered_tx && wants_answer(skb, l, (void *)(ip + 1), proto, moment(now)))
 		l->unanswered_tx = moment(now);
 	diff = unlikely(flags & SETTLED_NAMED) && key.remote.v == remote_nid.v ? 0 : settled_delta(word);
@@ -154,8 +153,8 @@ __noinline int send_settled(struct __sk_buff *skb)
 	return send_straight(skb, 0);
 }
 
-/* The same for a session that is not in its own slot, or whose entry is needed besides the line. A
- * function of its own, so that its code lies elsewhere.
+/* The same where the place that is looked at first does not have the session. A function of its own,
+ * so that its code lies elsewhere.
  */
 __noinline int send_elsewhere(struct __sk_buff *skb)
 {

@@ -599,7 +599,6 @@ const (
 	bpfVarIndexMask           = "index_mask"
 	bpfVarLabelBit            = "label_bit"
 	bpfVarLoadsInOrder        = "loads_in_order"
-	bpfVarSessionSlots        = "session_slots"
 	bpfVarSilenceAfter        = "silence_after"
 	bpfVarSilenceAgain        = "silence_again"
 	bpfVarSummedAt            = "summed_at"
@@ -707,7 +706,6 @@ type bpfVariableSpecs struct {
 	IndexMask          *ebpf.VariableSpec `ebpf:"index_mask"`
 	LabelBit           *ebpf.VariableSpec `ebpf:"label_bit"`
 	LoadsInOrder       *ebpf.VariableSpec `ebpf:"loads_in_order"`
-	SessionSlots       *ebpf.VariableSpec `ebpf:"session_slots"`
 	SilenceAfter       *ebpf.VariableSpec `ebpf:"silence_after"`
 	SilenceAgain       *ebpf.VariableSpec `ebpf:"silence_again"`
 	SummedAt           *ebpf.VariableSpec `ebpf:"summed_at"`
@@ -819,7 +817,6 @@ type bpfVariables struct {
 	IndexMask          *ebpf.Variable `ebpf:"index_mask"`
 	LabelBit           *ebpf.Variable `ebpf:"label_bit"`
 	LoadsInOrder       *ebpf.Variable `ebpf:"loads_in_order"`
-	SessionSlots       *ebpf.Variable `ebpf:"session_slots"`
 	SilenceAfter       *ebpf.Variable `ebpf:"silence_after"`
 	SilenceAgain       *ebpf.Variable `ebpf:"silence_again"`
 	SummedAt           *ebpf.Variable `ebpf:"summed_at"`

@@ -114,7 +114,6 @@ func (r *decideRig) install(w *world) {
 		r.clearWorld(o)
 	}
 	r.w = w
-	r.chooseSlots(w)
 	r.must(r.objs.Hosts.Put(uint32(0), &w.host))
 	r.writeRules()
 	for i, u := range w.uplinks {
@@ -122,9 +121,6 @@ func (r *decideRig) install(w *world) {
 	}
 	for i := range r.index.buckets {
 		r.index.buckets[i] = bpfBucket{}
-	}
-	for slot := range r.slots.limit {
-		r.lines.shut(slot)
 	}
 	for i, p := range w.sessions {
 		r.must(r.objs.Sessions.Put(uint32(i), &p))

@@ -28,8 +28,9 @@ func (p *Plane) adoptEntries() error {
 		return fmt.Errorf("map table of sessions: %w", err)
 	}
 	slots := int(p.objs.SessionLives.MaxEntries())
-	p.places = newPlaceTable(p.objs.Sessions.MaxEntries(), sparePlaces(slots)/2, p.pause.wait)
-	p.slots = newPlaceTable(uint32(slots), sparePlaces(slots)/2, p.pause.wait)
+	p.places.limit, p.places.enough, p.places.wait = p.objs.Sessions.MaxEntries(), sparePlaces(slots)/2, p.pause.wait
+	p.slots.limit, p.slots.enough, p.slots.wait = uint32(slots), sparePlaces(slots)/2, p.pause.wait
+	usedSlots, usedPlaces := make(map[uint32]bool), make(map[uint32]bool)
 	for i := range p.index.buckets {
 		b := &p.index.buckets[i]
 		for j, entry := range b.Entry {
@@ -45,7 +46,7 @@ func (p *Plane) adoptEntries() error {
 			if row.Flags&bpfEntryFlagsENTRY_NAMED != 0 && p.leads(b, entry, row, nidsOf(row)) {
 				continue
 			}
-			if !p.leads(b, entry, row, row.Alias) || p.slots.has(row.Slot) {
+			if !p.leads(b, entry, row, row.Alias) || usedSlots[row.Slot] {
 				atomic.StoreUint64(&b.Entry[j], 0)
 				continue
 			}
@@ -54,15 +55,11 @@ func (p *Plane) adoptEntries() error {
 			if !p.lines.isOf(row) {
 				p.lines.write(row)
 			}
-			p.slots.set(row.Slot)
-			p.places.set(placeOf(entry))
+			usedSlots[row.Slot], usedPlaces[placeOf(entry)] = true, true
 		}
 	}
-	for slot := range uint32(slots) {
-		if !p.slots.has(slot) {
-			p.lines.shut(slot) // programs find a line without the index
-		}
-	}
+	p.slots.without(usedSlots)
+	p.places.without(usedPlaces)
 	if len(p.known) == 0 {
 		return nil
 	}
@@ -101,7 +98,7 @@ func (p *Plane) indexKey() ([2]uint64, error) {
 // publish writes a session where no program looks, and then has the index name
 // that place, by one store: programs see the session as it was or as it is.
 func (p *Plane) publish(row bpfSessionEntry) error {
-	place, err := p.places.take(p.places.next)
+	place, err := p.places.take()
 	if err != nil {
 		return err
 	}
@@ -112,7 +109,7 @@ func (p *Plane) publish(row bpfSessionEntry) error {
 		entry, err = p.index.free(hash, p.aliasesAt, p.pause.wait)
 	}
 	if err != nil {
-		p.places.give(place)
+		p.places.free = append(p.places.free, place)
 		return err
 	}
 	old := *entry

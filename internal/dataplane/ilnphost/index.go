@@ -65,9 +65,6 @@ func (x *index) hash(k bpfSessionKey) uint64 {
 	return v ^ v>>32
 }
 
-// ownSlot is own_slot of index.h, for so many slots.
-func ownSlot(hash uint64, slots uint32) uint32 { return uint32(hash >> 32 * uint64(slots) >> 32) }
-
 // both returns the two buckets that a session may be in, the first one
 // preferred: most searches end there.
 func (x *index) both(hash uint64) [2]*bpfBucket {

@@ -76,54 +76,6 @@ func TestFullBucket(t *testing.T) {
 	}
 }
 
-// Of two settled sessions with one slot of their own the first gets it. Both are found in both
-// directions, and none that has gone, not even where a daemon died before it could shut its line.
-func TestOwnSlots(t *testing.T) {
-	r := newRigOf(t, LeastSessions)
-	r.uplink(here)
-	own := func(p ilnp.Entry) uint32 { return ownSlot(r.index.hash(sessionKey(p.Key)), r.slots.limit) }
-	a, b := numbered(0), numbered(1)
-	for n := 2; own(b) != own(a); n++ {
-		b = numbered(n)
-	}
-	settled := func(p ilnp.Entry) {
-		r.upsert(p)
-		r.settle(p.Key)
-	}
-	passes := func(when string, p ilnp.Entry, want bool) {
-		t.Helper()
-		_, in := r.ingress(packet(at(there, p.RemoteNID), at(here, ours), ip6.UDP, udp(9)))
-		translated := binary.BigEndian.Uint64(in[8:16]) == uint64(roam.DefaultSessionPrefix)
-		if out := r.goesOut(p); out != want || translated != want {
-			t.Errorf("%s: with %v goes out %v, comes in %v, want %v", when, p.RemoteNID, out, translated, want)
-		}
-	}
-	settled(a)
-	settled(b)
-	if at, other := r.known[a.Key].Slot, r.known[b.Key].Slot; at != own(a) || other == at {
-		t.Fatalf("slots %d and %d, want %d and another one", at, other, own(a))
-	}
-	passes("both", a, true)
-	passes("both", b, true)
-
-	*r.index.find(r.index.hash(sessionKey(a.Key)), own(a)) = 0
-	passes("the line alone", a, true) // the programs look where the daemon has put it
-	r.close()
-	r.open()
-	r.uplink(here)
-	passes("a daemon died while it ended the session", a, false)
-	passes("a daemon died while it ended the session", b, true)
-
-	settled(a)
-	if at := r.known[a.Key].Slot; at != own(a) {
-		t.Errorf("anew in slot %d, want %d", at, own(a))
-	}
-	passes("the first one anew", a, true)
-	r.must(r.Delete(a.Key))
-	passes("the first one has gone", a, false)
-	passes("the first one has gone", b, true)
-}
-
 // What a daemon left half done, its successor puts right: a session that was being
 // moved, one that is named where it is not, and places that nobody names.
 func TestIndexRepair(t *testing.T) {
@@ -153,13 +105,7 @@ func TestIndexRepair(t *testing.T) {
 	if n := len(entries(r)); n != 1 || r.goesOut(a) || !r.goesOut(b) {
 		t.Errorf("%d entries", n)
 	}
-	got := -len(r.places.left) - len(r.places.resting)
-	for n := range r.places.limit {
-		if r.places.has(n) {
-			got++
-		}
-	}
-	if got != 1 {
+	if got := int(r.places.next) - len(r.places.free) - len(r.places.left) - len(r.places.resting); got != 1 {
 		t.Errorf("%d places are in use", got)
 	}
 }

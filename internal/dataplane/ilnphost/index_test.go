@@ -108,10 +108,10 @@ func TestIndexTags(t *testing.T) {
 // A place is handed out again once programs have ended, and not before.
 func TestPlaces(t *testing.T) {
 	ended := make(chan error)
-	places := newPlaceTable(4, 2, func() error { return <-ended })
+	places := placeTable{limit: 4, enough: 2, wait: func() error { return <-ended }}
 	take := func() uint32 {
 		t.Helper()
-		n, err := places.take(places.next)
+		n, err := places.take()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestPlaces(t *testing.T) {
 	}
 	failed := errors.New("interrupted")
 	go func() { ended <- failed }()
-	if _, err := places.take(0); !errors.Is(err, failed) {
+	if _, err := places.take(); !errors.Is(err, failed) {
 		t.Errorf("a wait that failed: %v", err)
 	}
 	go func() { ended <- nil }()
@@ -135,7 +135,7 @@ func TestPlaces(t *testing.T) {
 	if len(used) != 3 {
 		t.Errorf("places %v", used)
 	}
-	if _, err := places.take(0); !errors.Is(err, ErrFull) {
+	if _, err := places.take(); !errors.Is(err, ErrFull) {
 		t.Errorf("all in use: %v", err)
 	}
 }
@@ -154,35 +154,5 @@ func TestFirstEntriesFirst(t *testing.T) {
 	b.Entry[2] = 0
 	if room(&b, 99<<indexTag) != &b.Entry[2] || room(&b, 4<<indexTag) != nil {
 		t.Error("an entry that has become free is not taken, or a tag is there twice")
-	}
-}
-
-// The index that is wanted is handed out if it is free, else the next one, with the first behind the last;
-// no other one, and none beyond the limit.
-func TestSlotTable(t *testing.T) {
-	for _, limit := range []uint32{1, 63, 64, 65, 130} {
-		s := newSlotTable(limit)
-		s.set(limit / 2)
-		for n, wanted := range []uint32{limit / 2, limit - 1, 0} {
-			if got, ok := s.takeFrom(wanted); limit > 60 && (!ok || got != []uint32{limit/2 + 1, limit - 1, 0}[n]) {
-				t.Errorf("limit %d, from %d: %d, %v", limit, wanted, got, ok)
-			}
-		}
-		if got, ok := s.takeFrom(limit - 1); limit > 60 && (!ok || got != 1) {
-			t.Errorf("limit %d, behind the last: %d, %v", limit, got, ok)
-		}
-		seen := 0
-		for n, ok := s.takeFrom(limit - 1); ok; n, ok = s.takeFrom(limit - 1) {
-			if seen++; n >= limit || uint32(seen) > limit {
-				t.Fatalf("limit %d: %d as one of %d", limit, n, seen)
-			}
-		}
-		if limit > 60 && uint32(seen) != limit-5 {
-			t.Errorf("limit %d: %d more", limit, seen)
-		}
-		s.give(limit / 2)
-		if got, ok := s.takeFrom(s.next); !ok || got != limit/2 || s.next > got {
-			t.Errorf("limit %d: %d, %v after it was given back", limit, got, ok)
-		}
 	}
 }

@@ -57,13 +57,8 @@ func (t *lineTable) close() error {
 // word returns a half as a word that is read and written at once.
 func (h *bpfHalf) word() *uint64 { return (*uint64)(unsafe.Pointer(h)) }
 
-// shut has packets of the session in a slot take the full path. Programs find a line without the
-// index, so one that was written is shut when its session ends.
-func (t *lineTable) shut(slot uint32) {
-	if l := &t.lines[slot]; atomic.LoadUint64(&l.Settled) != 0 {
-		atomic.StoreUint64(&l.Settled, 0)
-	}
-}
+// shut has packets of the session in a slot take the full path.
+func (t *lineTable) shut(slot uint32) { atomic.StoreUint64(&t.lines[slot].Settled, 0) }
 
 // write makes a line that of an entry. A program that runs meanwhile sees by the last
 // word that the others may change.

@@ -53,7 +53,6 @@ func (p *Plane) spec() (*ebpf.CollectionSpec, error) {
 		"tick_ns":        uint64(dataplane.TickLength()),
 		"silence_after":  uint64(cmp.Or(p.opts.Silence, 2*time.Second)),
 		"index_mask":     buckets(sessions) - 1,
-		"session_slots":  uint32(sessions),
 		"loads_in_order": runtime.GOARCH == "amd64",
 		"label_bit":      p.opts.LabelBit,
 		"encap_port":     p.opts.EncapPort<<8 | p.opts.EncapPort>>8, // the bytes as on the wire

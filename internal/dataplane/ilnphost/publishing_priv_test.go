@@ -12,12 +12,15 @@ import (
 // whilePublishing has do called when the next session is written: its place has to
 // be waited for.
 func (r *rig) whilePublishing(do func()) {
-	wait := r.places.wait
-	for n, ok := r.places.takeFrom(0); ok; n, ok = r.places.takeFrom(0) {
-		r.places.left = append(r.places.left, n)
+	wait, limit := r.places.wait, r.places.limit
+	r.places.left = append(r.places.left, r.places.free...)
+	if len(r.places.left) == 0 {
+		r.places.left = append(r.places.left, r.places.next)
+		r.places.next++
 	}
+	r.places.free, r.places.limit = nil, r.places.next
 	r.places.wait = func() error {
-		r.places.wait = wait
+		r.places.wait, r.places.limit = wait, limit
 		do()
 		return wait()
 	}

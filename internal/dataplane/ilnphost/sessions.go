@@ -17,6 +17,37 @@ import (
 // ErrFull is wrapped when there is no room for another session or correspondent.
 var ErrFull = errors.New("table is full")
 
+// slotTable hands out indexes of an array.
+type slotTable struct {
+	next uint32
+	free []uint32
+}
+
+// without makes the indexes below the highest one in use free that are not.
+func (s *slotTable) without(used map[uint32]bool) {
+	for n := range used {
+		s.next = max(s.next, n+1)
+	}
+	for n := range s.next {
+		if !used[n] {
+			s.free = append(s.free, n)
+		}
+	}
+}
+
+func (s *slotTable) take(limit uint32) (uint32, bool) {
+	if n := len(s.free); n > 0 {
+		slot := s.free[n-1]
+		s.free = s.free[:n-1]
+		return slot, true
+	}
+	if s.next >= limit {
+		return 0, false
+	}
+	s.next++
+	return s.next - 1, true
+}
+
 // adopt reads the sessions of an earlier process: their slots stay theirs.
 func (p *Plane) adopt() (err error) {
 	if err := p.adoptEntries(); err != nil {
@@ -79,7 +110,7 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 			row.Birth = uint32(random64()) | 1 // what was seen was another session
 		}
 	} else {
-		slot, err := p.slots.take(ownSlot(p.index.hash(row.Alias), p.slots.limit))
+		slot, err := p.slots.take()
 		if err != nil {
 			return fmt.Errorf("session with %s: %w", entry.RemoteNID, err)
 		}

@@ -3,7 +3,6 @@ package ilnphost
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 
 	"github.com/cilium/ebpf"
 )
@@ -12,47 +11,6 @@ import (
 // session: a session that is written anew takes another place, and its old one
 // cannot be used before the programs that read it have ended.
 func sparePlaces(sessions int) int { return max(sessions/8, 64) }
-
-// slotTable hands out indexes of an array.
-type slotTable struct {
-	taken []uint64 // a bit for each index; those beyond the last one are set
-	next  uint32   // from here on is searched where it does not matter which
-}
-
-func newSlotTable(limit uint32) slotTable {
-	s := slotTable{taken: make([]uint64, (limit+63)/64)}
-	if beyond := limit % 64; beyond != 0 {
-		s.taken[len(s.taken)-1] = ^uint64(0) << beyond
-	}
-	return s
-}
-
-func (s *slotTable) set(n uint32)      { s.taken[n/64] |= 1 << (n % 64) }
-func (s *slotTable) has(n uint32) bool { return s.taken[n/64]>>(n%64)&1 != 0 }
-
-// give takes an index back, which is handed out again before others that were not yet.
-func (s *slotTable) give(n uint32) {
-	s.taken[n/64] &^= 1 << (n % 64)
-	s.next = min(s.next, n)
-}
-
-// takeFrom returns the first free index from one on, with those before it behind the last.
-func (s *slotTable) takeFrom(from uint32) (uint32, bool) {
-	first, words := int(from/64), len(s.taken)
-	for i := range words + 1 {
-		w := (first + i) % words
-		free := ^s.taken[w]
-		if i == 0 {
-			free &= ^uint64(0) << (from % 64)
-		}
-		if free != 0 {
-			n := uint32(64*w + bits.TrailingZeros64(free))
-			s.set(n)
-			return n, true
-		}
-	}
-	return 0, false
-}
 
 // placeTable hands out places of entries, or slots of what is noted of sessions, and takes
 // them back.
@@ -66,17 +24,11 @@ type placeTable struct {
 	wait    func() error
 }
 
-func newPlaceTable(limit uint32, enough int, wait func() error) placeTable {
-	return placeTable{slotTable: newSlotTable(limit), limit: limit, enough: enough, wait: wait}
-}
-
-// take returns a place that nobody reads, the first one from the wanted one on. It waits if all
-// are at rest.
-func (t *placeTable) take(wanted uint32) (uint32, error) {
+// take returns a place that nobody reads. It waits if all are at rest.
+func (t *placeTable) take() (uint32, error) {
 	t.collect(false)
 	for {
-		if n, ok := t.takeFrom(wanted); ok {
-			t.next = n + 1
+		if n, ok := t.slotTable.take(t.limit); ok {
 			return n, nil
 		}
 		if len(t.left)+len(t.resting) == 0 {
@@ -123,10 +75,7 @@ func (t *placeTable) collect(block bool) error {
 	if err != nil {
 		return err // it goes on resting
 	}
-	for _, n := range t.resting {
-		t.give(n)
-	}
-	t.resting = nil
+	t.free, t.resting = append(t.free, t.resting...), nil
 	return nil
 }
 
