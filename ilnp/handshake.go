@@ -34,7 +34,7 @@ type handshake struct {
 	nobody     Nonce                        // nobody sends it: in the entry in place of the peer's
 	tries      int
 	since      time.Time
-	last       time.Time
+	seen       time.Time // when the peer was last seen, and an offer went where it was
 }
 
 // crossed is an offer that was given up as the peer's was accepted, which ours had crossed.

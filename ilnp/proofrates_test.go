@@ -72,24 +72,29 @@ func TestProofOfferedAtARate(t *testing.T) {
 	p := newProofBench(t)
 	p.offer()
 	s, h := p.session(p.a), handshakes{p.a.Core}
+	by := s.entry.Paths[0]
 	p.proofsOf(p.a)
-	for range 100 {
-		h.offerAgain(p.a.now, s)
+	sees := func(after time.Duration, want int) {
+		t.Helper()
+		for range 100 {
+			h.offerAgain(p.a.now.Add(after), s, by, false)
+		}
+		p.a.drain()
+		if n := len(p.proofsOf(p.a)); n != want {
+			t.Errorf("%d offers after %v, want %d", n, after, want)
+		}
 	}
-	p.a.drain()
-	if n := len(p.proofsOf(p.a)); n != 0 {
-		t.Errorf("%d offers at once", n)
-	}
-	h.offerAgain(p.a.now.Add(proofFirst), s)
-	p.a.drain()
-	if n := len(p.proofsOf(p.a)); n != 1 {
-		t.Errorf("%d offers later, want 1", n)
-	}
+	sees(0, 0) // the answer to the first one may be on its way
+	p.a.pass(proofFirst)
+	p.proofsOf(p.a)
+	sees(0, 1)
+	sees(proofFirst-1, 0)
+	sees(proofFirst, 1)
 	p.a.pass(time.Second)
 	p.exchange()
 	p.wantProved()
 	p.proofsOf(p.a)
-	h.offerAgain(p.a.now.Add(time.Minute), s)
+	h.offerAgain(p.a.now.Add(time.Minute), s, by, false)
 	p.a.drain()
 	if n := len(p.proofsOf(p.a)); n != 0 {
 		t.Errorf("%d offers in a session that stands", n)

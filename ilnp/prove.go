@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"slices"
 	"time"
 
 	"roam"
@@ -90,37 +91,57 @@ func (c handshakes) renew(now time.Time, s *session) {
 	}
 }
 
-// offerAgain repeats the offer of a session, as its peer has shown some life.
-func (c handshakes) offerAgain(now time.Time, s *session) {
-	if s.hs != nil && now.Sub(s.hs.last) >= proofFirst {
-		c.offer(now, s)
+// offerAgain repeats an offer that has had no answer in time along the path by which a packet of the peer has come: it
+// can answer there. That packet shows that it knows our nonce, so no probe goes ahead.
+func (c handshakes) offerAgain(now time.Time, s *session, by Path, encap bool) {
+	h := s.hs
+	if h == nil || h.tries < 2 || now.Sub(h.seen) < proofFirst {
+		return
 	}
+	h.seen = now
+	c.offerAlong(now, s, by, encap)
+}
+
+// offerAlong sends the newest offer along a path to where the session may send, else along the next path.
+func (c handshakes) offerAlong(now time.Time, s *session, by Path, encap bool) {
+	if _, destinations := c.ends(now, s); !slices.Contains(destinations, by.Remote) {
+		c.offer(now, s)
+		return
+	}
+	c.sendProof(now, s, by, encap, s.hs.offers[len(s.hs.offers)-1])
 }
 
 // repliedUnproven handles a reply to a probe from a peer that has to prove itself. It shows that the node there has
 // ILNP, and no proof so far: TCP by plain IPv6 will not work either, as that node answers with a nonce.
-func (c handshakes) repliedUnproven(now time.Time, s *session) {
+func (c handshakes) repliedUnproven(now time.Time, s *session, pr probe) {
 	if s.state == Initiated {
 		s.noProof = true
 	}
-	c.offerAgain(now, s)
+	c.offerAgain(now, s, pr.path, pr.form == FormUDP)
 }
 
 // newOffer makes an offer that differs from those before.
 func (c handshakes) newOffer(now time.Time, s *session) {
 	h, k := s.hs, c.known[s.remoteNID]
 	p := ilnpwire.Proof{Step: ilnpwire.ProofOffer, Counter: c.prover.nextCounter(now), Ephemeral: h.ephemeral.Public,
-		Token: h.challenge, Locators: c.listedInProof()}
+		Token: h.challenge, Locators: c.listedInProof(now)}
 	key := k.proofKey(s.localNID, s.remoteNID)
 	p.Counter = maskCounter(key, p)
 	h.offers = append(h.offers, sealProof(key, p, s.localNonce, Nonce{}))
 	h.offers = h.offers[max(0, len(h.offers)-offersKept):]
 }
 
-// listedInProof returns the locators that a proof lists.
-func (c *node) listedInProof() (list [ilnpwire.ProofLocators]roam.L64) {
-	told := c.host.asSeenOutside(c.host.told)
-	for i, l := range told[:min(len(told), len(list))] {
+// listedInProof returns the locators that a proof lists: those that this host announces, and those that it holds in
+// reserve, as the proof may leave from each.
+func (c *node) listedInProof(now time.Time) (list [ilnpwire.ProofLocators]roam.L64) {
+	all := slices.Clone(c.host.told)
+	for _, l := range c.host.usable(now) {
+		if !slices.ContainsFunc(all, func(e listed) bool { return e.l64 == l.L64 }) {
+			all = append(all, listed{l64: l.L64})
+		}
+	}
+	all = c.host.asSeenOutside(all)
+	for i, l := range all[:min(len(all), len(list))] {
 		list[i] = l.l64
 	}
 	return list
@@ -147,7 +168,6 @@ func (c handshakes) offer(now time.Time, s *session) {
 		h.since = now
 	}
 	h.tries++
-	h.last = now
 	if h.tries == 1 && c.vouch(now, s, path) {
 		return // the peer has until the next time to learn whose offer that is
 	}
@@ -241,7 +261,7 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	case !c.isListedIn(p):
 		return reasonProofPlace
 	case s != nil && s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == offer.Ephemeral:
-		c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the answer was lost
+		c.answerAgain(now, s, by, p.Encapsulated) // the answer was lost
 		return ""
 	case s == nil && pending == nil:
 		return reasonNoSession
@@ -325,13 +345,24 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) b
 		return false
 	}
 	p := ilnpwire.Proof{
-		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(),
+		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(now),
 	}
 	p.Token = tokenOf(root, p)
 	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
 	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached}
 	c.sendProof(now, s, o.path, o.encap, p)
 	return true
+}
+
+// answerAgain repeats an answer along a path, behind a probe, without which the programs of a peer that has received
+// nothing from here on that path drop it.
+func (c handshakes) answerAgain(now time.Time, s *session, path Path, encap bool) {
+	form := FormOption
+	if encap {
+		form = FormUDP
+	}
+	c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
+	c.sendProof(now, s, path, encap, s.agreed.last)
 }
 
 // agreeAnew is agree for a session that goes on: its peer has asked for a new proof.

@@ -69,13 +69,8 @@ func (c handshakes) challenged(now time.Time, s *session, key []byte, by Path, p
 		c.prover.counter = max(c.prover.counter, last)
 	}
 	c.newOffer(now, s)
-	if _, destinations := c.ends(now, s); slices.Contains(destinations, by.Remote) {
-		h.last = now
-		c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
-		c.sendProof(now, s, by, p.Encapsulated, h.offers[len(h.offers)-1])
-	} else {
-		c.offer(now, s)
-	}
+	c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
+	c.offerAlong(now, s, by, p.Encapsulated)
 	if s.state == Initiated { // the peer is there and has its key: another round trip is worth waiting for
 		c.arm(&s.schedule, timerSetup, now, s.patience())
 	}
@@ -189,7 +184,7 @@ func (c handshakes) proveTimeout(now time.Time, s *session) {
 	default:
 		a.tries++
 		path := c.answerPath(now, s)
-		c.sendProof(now, s, path, a.encap || c.hasUDP(s) && s.encaps(path), a.last)
+		c.answerAgain(now, s, path, a.encap || c.hasUDP(s) && s.encaps(path))
 		c.awaitConfirm(now, s)
 	}
 }

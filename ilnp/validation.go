@@ -129,8 +129,12 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 // there must not receive the nonce, wherever it sends that packet's own nonce from later.
 // So a peer that begins on two links would get two nonces, and may adopt the one that its
 // session here does not have. It gets the second one only if it does not answer where it
-// was first seen.
+// was first seen. A peer that has to prove itself adopts the nonce of the answer to its proof, and its programs
+// hand a challenge over only behind a probe.
 func (ps *pendingPeers) isElsewhere(k *pendingPeer) bool {
+	if ps.cache.proves(k.key.Remote.NID) {
+		return false
+	}
 	own, _ := ps.ownTowards(k)
 	return slices.ContainsFunc(ps.byNIDs[k.nids()], func(o *pendingPeer) bool {
 		same := o.key.Nonce == k.key.Nonce && o.key.Remote != k.key.Remote
@@ -228,10 +232,12 @@ func (k *pendingPeer) learn(f FoundRule) {
 //
 // One probe serves all peers that claim to be at one locator: the answer has the nonce of
 // the one that is there. So one per pendingAgain is sent, whatever number of nonces comes
-// from there.
+// from there. A peer that has to prove itself gets none once it has answered, and one only while an offer of ours
+// is under way to it: where each end waits for the other one's proof, their probes would cause each other's, and
+// use up what may go to an address that is not validated.
 func (ps *pendingPeers) probe(now time.Time, k *pendingPeer) {
 	a := ps.accounts.of(now, k.key.Remote)
-	if now.Sub(a.probed) < pendingAgain {
+	if k.reached || now.Sub(a.probed) < pendingAgain || !k.lastProbe.IsZero() && ps.isOffered(k) {
 		return
 	}
 	a.probed, k.lastProbe = now, now
@@ -247,6 +253,12 @@ func (ps *pendingPeers) probe(now time.Time, k *pendingPeer) {
 		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
 		ps.effects.sendProbe(now, ps.question(now, k, own), pr)
 	}
+}
+
+// isOffered reports whether an offer of a proof is under way to where a pending peer is.
+func (ps *pendingPeers) isOffered(k *pendingPeer) bool {
+	s := ps.cache.sharesNonce(k.key.Local, k.key.Remote)
+	return s != nil && s.hs != nil
 }
 
 // forms returns the forms of the next probe; hasPort: this host has a UDP port.
