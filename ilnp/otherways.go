@@ -54,7 +54,8 @@ func (c questions) askOtherWay(now time.Time, s *session) {
 func (c questions) askWay(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
 	exchanging := s.update.state != acknowledged && s.update.tries < updateDoubt && !s.dead
-	if !s.answersElsewhere() || exchanging || len(s.update.listing) == 0 ||
+	isDropped := s.keys != nil && !s.update.lists(p.Local.L64) // a keyed peer answers no probe from there
+	if !s.answersElsewhere() && !isDropped || exchanging || len(s.update.listing) == 0 ||
 		r == nil || !r.validated && !r.given ||
 		c.obstructed.has(s.remoteNID, p) || now.Sub(s.askedWays[p].sent) < complainEvery {
 		return

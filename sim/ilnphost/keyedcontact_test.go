@@ -95,3 +95,27 @@ func TestKeyedContactOverUnevenLinks(t *testing.T) {
 	}
 	t.Logf("the first answer after %v at worst", slowest)
 }
+
+// TestKeyedHardOntoADeadDirection: a host in the hard mode comes to a network from which its packets leave, and where
+// none arrives. Its peer has the set that lists that one alone, sends there, and answers no probe from another one.
+// An update from the old locator, which lists that too, brings the peer's packets back.
+func TestKeyedHardOntoADeadDirection(t *testing.T) {
+	w := newProving(t, 1, netA)
+	w.Brief, w.Acquainted = true, true
+	w.mobile.SetMode(ilnp.Hard)
+	f := w.mobile.run(&Flow{From: w.mobile, To: w.server, Echo: true, Brief: true}, 500*time.Millisecond)
+	w.Run(5 * time.Second)
+	w.mobile.Up(2, netB, near, roam.Infinite)
+	w.mobile.at(2).wire.Cut(sim.Backward)
+	w.Run(20 * time.Second)
+	was := f.Answered
+	w.Run(20 * time.Second)
+	if n := f.Answered - was; n < 38 {
+		t.Errorf("%d of 40 answered from 20 s after the move on", n)
+	}
+	w.mobile.at(2).wire.Mend(sim.Backward)
+	w.Run(time.Minute)
+	if p := w.server.peer(w.mobile); len(p.Paths) != 1 || p.Paths[0].Remote != netB {
+		t.Errorf("the server sends to %v once both directions work", p.Paths)
+	}
+}
