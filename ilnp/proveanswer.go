@@ -1,7 +1,7 @@
 package ilnp
 
 import (
-	"crypto/hmac"
+	"cmp"
 	"slices"
 	"time"
 
@@ -98,9 +98,13 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 		initiator: s.localNID, responder: s.remoteNID, initiatorNonce: s.localNonce, responderNonce: p.Nonce,
 		offer: *offer, answer: p.Proof.Ephemeral,
 	}, c.ownKey, k.public, k.secret)
-	token := tokenOf(root, *p.Proof)
-	if err != nil || !hmac.Equal(token[:], p.Proof.Token[:]) {
+	if err != nil || !isTokenOf(root, *p.Proof) && !stands(root, *p.Proof) {
 		return reasonProofForged
+	}
+	k.offered, k.follows = 0, true
+	if p.Nonce == s.remoteNonce && s.crossed == nil && !h.insists && stands(root, *p.Proof) {
+		c.endOffer(now, s) // both have the session that there was
+		return ""
 	}
 	q := ilnpwire.Proof{
 		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
@@ -111,7 +115,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
-	s.hs, s.crossed, k.follows, k.offered = nil, nil, true, 0
+	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
 	c.sendProof(now, s, by, p.Encapsulated, q)
 	c.proved(now, s, by, p)
@@ -152,20 +156,20 @@ func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 // handleConfirm handles the confirmation of an answer: its sender has what went there.
 func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
-	if s == nil || s.agreed == nil || s.agreed.initiator {
+	switch {
+	case s == nil || s.renewal == nil && (s.agreed == nil || s.agreed.initiator):
 		return reasonProofOld
-	}
-	a := s.agreed
-	token := tokenOf(a.root, *p.Proof)
-	if !isProof(key, *p.Proof, p.Nonce, s.localNonce) || !hmac.Equal(token[:], p.Proof.Token[:]) {
+	case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
+		return reasonProofForged
+	case s.renewal.isConfirmedBy(*p.Proof):
+		c.takeRenewal(now, s)
+	case !s.agreed.isConfirmedBy(*p.Proof):
 		return reasonProofForged
 	}
-	if !a.confirmed {
+	if a := s.agreed; !a.confirmed {
 		a.confirmed, s.crossed, c.known[p.Src.NID].follows = true, nil, true
-		if s.hs == nil { // else it is that of an offer of ours
-			c.disarm(&s.schedule, timerProve)
-		}
 		c.validated(now, s, a.path.Remote)
+		c.writeConfirmed(now, s)
 		if !s.owned {
 			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))
 		}
@@ -177,19 +181,19 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 func (c handshakes) proveTimeout(now time.Time, s *session) {
 	switch a := s.agreed; {
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
-		s.hs, s.noProof = nil, true // what answered with another nonce was not the peer, or that has lost its key
-		c.upsert(now, s, s.entry.Paths)
+		s.noProof = s.noProof || !s.hs.insists // what answered with another nonce was not the peer, or has no key
+		c.endOffer(now, s)
 	case s.hs != nil:
 		c.offer(now, s)
-	case a == nil || a.confirmed:
+	case !a.isOpen():
 	case a.tries >= proofTries:
 		c.refuse(now, s.key, reasonProofOpen)
 		c.names.abandon(s)
 		c.endSession(now, s, reasonProofOpen)
 	default:
 		a.tries++
-		path := c.answerPath(now, s)
-		c.sendProof(now, s, path, a.encap || c.hasUDP(s) && s.encaps(path), a.last)
+		path, newest := c.answerPath(now, s), cmp.Or(s.renewal, a)
+		c.sendProof(now, s, path, newest.encap || c.hasUDP(s) && s.encaps(path), newest.last)
 		c.awaitConfirm(now, s)
 	}
 }
