@@ -20,8 +20,9 @@ const (
 	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
 	// whoever has the lower NID: ours may go where the peer is not any more.
 	crossedTries = 3
-	offersEach   = 500 // that a host accepts in a second, and at once, without a challenge
-	offersKept   = 4   // an answer to an earlier offer counts
+	askedEvery   = time.Second // a peer that asks for a proof gets an offer at most so often
+	offersEach   = 500         // that a host accepts in a second, and at once, without a challenge
+	offersKept   = 4           // an answer to an earlier offer counts
 
 	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
 	// the clock be set back, and more offers than a host makes between two states.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -22,6 +23,9 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 		case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
 		case !c.isListedIn(p) && p.Proof.Step == ilnpwire.ProofAnswer:
 			return reasonProofPlace
+		case p.Proof.Step == ilnpwire.ProofChallenge && p.Proof.Ephemeral == nidkey.Public{}:
+			c.askedToProve(now, s)
+			return ""
 		case s.hs != nil && p.Proof.Step == ilnpwire.ProofChallenge:
 			return c.challenged(now, s, key, by, p)
 		case s.hs != nil:
@@ -34,6 +38,31 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 		}
 	}
 	return reasonProofForged
+}
+
+// askProof asks a pending peer for a proof that has answered probes with a nonce for a while and has offered none: it
+// may have a session that this host has lost. Our nonce for it is a function of both ends, so it may be that of the
+// session, and the peer notices nothing. A host that has a session has a handshake or a proof.
+func (c *Core) askProof(now time.Time, k *pendingPeer, n Nonce) {
+	nids, peer := k.nids(), c.known[k.key.Remote.NID]
+	if !peer.secret.Present() || peer.retired || c.cfg.isFormer(nids.Local) ||
+		c.holder(nids.Local, nids.Remote) != nil || now.Sub(k.since) < pendingFirst || now.Sub(k.asked) < pendingFirst {
+		return
+	}
+	k.asked = now
+	own, _ := c.pending.ownTowards(k)
+	s := &session{localNID: nids.Local, remoteNID: nids.Remote, localNonce: own} // for its ends only
+	q := sealProof(peer.proofKey(nids.Local, nids.Remote), ilnpwire.Proof{Step: ilnpwire.ProofChallenge}, own, n)
+	handshakes{c}.sendProof(now, s, Path{Local: k.at, Remote: k.key.Remote.L64}, k.encap, q)
+}
+
+// askedToProve makes an offer within a session, as its peer asks for one. If the peer has the session as well, as
+// after a copy of an earlier question, its answer says so, and nothing changes.
+func (c handshakes) askedToProve(now time.Time, s *session) {
+	if s.state == Established && now.Sub(s.asked) >= askedEvery {
+		s.asked = now
+		c.renew(now, s)
+	}
 }
 
 // answeredCrossed takes the answer to the offer that this host gave up as it accepted the peer's: each

@@ -31,6 +31,7 @@ type session struct {
 	agreed                  *agreement // nil: the peer has proven nothing at set-up
 	renewal                 *agreement // our answer to an offer in this session, to be confirmed; nil: none
 	crossed                 *crossed   // nil: no offer of ours is given up for the peer's that agreed is of
+	asked                   time.Time  // when its peer last asked for a proof
 	noProof                 bool       // it has answered probes with a nonce and, so far, no proof
 	profile
 	fallback      fallback
