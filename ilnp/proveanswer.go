@@ -46,7 +46,7 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 func (c *Core) askProof(now time.Time, k *pendingPeer, n Nonce) {
 	nids, peer := k.nids(), c.known[k.key.Remote.NID]
 	if !peer.secret.Present() || peer.retired || c.cfg.isFormer(nids.Local) ||
-		c.holder(nids.Local, nids.Remote) != nil || now.Sub(k.since) < pendingFirst || now.Sub(k.asked) < pendingFirst {
+		c.holder(nids.Local, nids.Remote) != nil || now.Sub(later(k.since, k.asked)) < pendingFirst {
 		return
 	}
 	k.asked = now
@@ -210,7 +210,8 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 func (c handshakes) proveTimeout(now time.Time, s *session) {
 	switch a := s.agreed; {
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
-		s.noProof = s.noProof || !s.hs.insists // what answered with another nonce was not the peer, or has no key
+		// What answered with another nonce was not the peer, or has no key.
+		s.noProof = s.noProof || !s.hs.insists
 		c.endOffer(now, s)
 	case s.hs != nil:
 		c.offer(now, s)

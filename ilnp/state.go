@@ -338,7 +338,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated}
 		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
 		if len(v.MACRoot) > 0 {
-			s.agreed = &agreement{root: v.MACRoot, initiator: !v.MACOpen, confirmed: !v.MACOpen, tries: proofTries}
+			s.agreed = &agreement{
+				root: v.MACRoot, initiator: !v.MACOpen, confirmed: !v.MACOpen, tries: proofTries,
+			}
 		}
 		if len(v.MACNext) > 0 {
 			s.renewal = &agreement{root: v.MACNext, used: restoredAhead}
