@@ -104,7 +104,8 @@ func TestProofAnew(t *testing.T) {
 		}
 		same := p.keysNow() == keys
 		if a.hs != nil || p.a.entries[theKey].Holds || !same || p.count(ilnpwire.ProofConfirm) != 1 {
-			t.Errorf("by a proof %t: the keys stay %t, %d confirmations", proved, same, p.count(ilnpwire.ProofConfirm))
+			t.Errorf("by a proof %t: the keys stay %t, %d confirmations", proved, same,
+				p.count(ilnpwire.ProofConfirm))
 		}
 		if n := p.count(ilnpwire.ProofChallenge); n != challenges {
 			t.Errorf("%d challenges of a new offer", n-challenges)

@@ -357,7 +357,9 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	}
 	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
 	c.sendProof(now, s, o.path, o.encap, p)
-	return &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached}
+	return &agreement{
+		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached,
+	}
 }
 
 // agreeAnew answers an offer within a session: its peer doubts that, or somebody has it do so, or has stolen our key.

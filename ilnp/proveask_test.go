@@ -37,7 +37,7 @@ func TestQuestionIsCopied(t *testing.T) {
 		packet []byte
 		want   int
 	}{
-		"of a node without the key": {p.sealed(0, netP, ilnpwire.Proof{Step: ilnpwire.ProofChallenge}, ofB, own), 0},
+		"of a node without the key": {p.question(0, own), 0},
 		"of another session":        {p.question(1, ofB), 0},
 		"as it should be":           {p.question(1, own), 1},
 	} {
@@ -80,7 +80,9 @@ func TestNobodyIsAsked(t *testing.T) {
 			p.b.forget()
 		}, 0},
 		"it is retired":        {func(p *proofBench, _ *pendingPeer) { p.b.known[ownNID].retired = true }, 0},
-		"its key is not known": {func(p *proofBench, _ *pendingPeer) { p.b.known[ownNID].secret = Peer{}.Secret }, 0},
+		"its key is not known": {func(p *proofBench, _ *pendingPeer) {
+			p.b.known[ownNID].secret = Peer{}.Secret
+		}, 0},
 		"to the former one":    {func(p *proofBench, _ *pendingPeer) { p.b.cfg.Former = peerNID }, 0},
 	} {
 		p := newProofBench(t)

@@ -41,7 +41,8 @@ func established(t testing.TB) *proofBench {
 // lost drops everything of one step from a host, and everything that has a MAC of its session if so wanted.
 func lost(from roam.NID, sealed bool, steps ...ilnpwire.ProofStep) func(q ilnpwire.Packet) bool {
 	return func(q ilnpwire.Packet) bool {
-		return q.Src.NID == from && (sealed && q.Seal != nil || q.Proof != nil && slices.Contains(steps, q.Proof.Step))
+		isStep := q.Proof != nil && slices.Contains(steps, q.Proof.Step)
+		return q.Src.NID == from && (sealed && q.Seal != nil || isStep)
 	}
 }
 
@@ -314,7 +315,8 @@ func TestCounterOfARenewal(t *testing.T) {
 				b.keys.updated, b.renewal != nil)
 		}
 		if good && b.keys.updated != a.keys.sent || !good && p.b.RejectedInput()[reasonLocator] != 1 {
-			t.Errorf("good %t: counter %d of %d, refused %v", good, b.keys.updated, a.keys.sent, p.b.RejectedInput())
+			t.Errorf("good %t: counter %d of %d, refused %v", good, b.keys.updated, a.keys.sent,
+				p.b.RejectedInput())
 		}
 	}
 }
