@@ -79,11 +79,11 @@ func TestNobodyIsAsked(t *testing.T) {
 			p.b.see(Observation{Trigger: SeenMiss, Key: SessionKey{peerNID, ownNID}, LocalNID: peerNID})
 			p.b.forget()
 		}, 0},
-		"it is retired":        {func(p *proofBench, _ *pendingPeer) { p.b.known[ownNID].retired = true }, 0},
+		"it is retired": {func(p *proofBench, _ *pendingPeer) { p.b.known[ownNID].retired = true }, 0},
 		"its key is not known": {func(p *proofBench, _ *pendingPeer) {
 			p.b.known[ownNID].secret = Peer{}.Secret
 		}, 0},
-		"to the former one":    {func(p *proofBench, _ *pendingPeer) { p.b.cfg.Former = peerNID }, 0},
+		"to the former one": {func(p *proofBench, _ *pendingPeer) { p.b.cfg.Former = peerNID }, 0},
 	} {
 		p := newProofBench(t)
 		k := &pendingPeer{own: ofB,

@@ -118,8 +118,8 @@ func TestBothInsist(t *testing.T) {
 	p.wantUpdates("both have insisted", 5*time.Second)
 }
 
-// TestConfirmedIsWritten: a confirmation has the session saved, also where it changes nothing else, as the challenge has
-// validated the place already: it would be open after a restart otherwise.
+// TestConfirmedIsWritten: a confirmation has the session saved, also where it changes nothing else, as the challenge
+// has validated the place already: it would be open after a restart otherwise.
 func TestConfirmedIsWritten(t *testing.T) {
 	p := newProofBench(t)
 	p.lossy = lost(ownNID, false, ilnpwire.ProofConfirm)
