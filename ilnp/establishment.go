@@ -134,7 +134,7 @@ func (c *Core) initiate(now time.Time, s *session) {
 	} else {
 		c.arm(&s.schedule, timerSetup, now, s.patience())
 		c.awaitRule(now, s)
-		c.prove(now, s)
+		handshakes{c}.prove(now, s)
 	}
 	c.ageRemotes(now, s)
 	c.refresh(now, s)

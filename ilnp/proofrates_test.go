@@ -32,7 +32,7 @@ func TestProofWithoutRandomness(t *testing.T) {
 		p := newProofBench(t)
 		s := &session{localNID: ownNID, remoteNID: peerNID}
 		p.a.cfg.Rand = &dry{left}
-		if p.a.prove(p.a.now, s) || s.hs != nil {
+		if (handshakes{p.a.Core}).prove(p.a.now, s) || s.hs != nil {
 			t.Fatalf("offers with %d bytes", left)
 		}
 	}
@@ -54,7 +54,7 @@ func TestProofWithoutRandomness(t *testing.T) {
 	handshakes{p.a.Core}.renew(p.a.now, p.session(p.a))
 	p.a.drain()
 	p.exchange()
-	if s := p.session(p.b); s.agreed != nil || len(p.proofsOf(p.b)) > 0 {
+	if s := p.session(p.b); s.renewal != nil || len(p.proofsOf(p.b)) > 0 {
 		t.Error("agrees anew")
 	}
 	p, _ = heir(t)
@@ -166,8 +166,8 @@ func TestProofGivenUp(t *testing.T) {
 func TestProofOfARemovedPeer(t *testing.T) {
 	p := newProofBench(t)
 	s := &session{localNID: peerNID, remoteNID: heirNID}
-	agrees := (handshakes{p.b.Core}).agree(p.b.now, s, &offered{}, peerNonce)
-	if agrees || s.agreed != nil || slices.Contains(p.b.KnownNIDs(), heirNID) {
-		t.Errorf("agreed: %+v", s.agreed)
+	a := (handshakes{p.b.Core}).agree(p.b.now, s, &offered{}, peerNonce, false)
+	if a != nil || slices.Contains(p.b.KnownNIDs(), heirNID) {
+		t.Errorf("agreed: %+v", a)
 	}
 }

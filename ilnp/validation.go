@@ -59,9 +59,10 @@ type pendingPeer struct {
 	proof      lifetimeProof
 	quiet      bool // it was validated otherwise than by the reply to a probe
 	rtt        time.Duration
-	offer      *offered // its proof, which was accepted; nil: none
-	reached    bool     // it has answered a probe, while no proof of it was accepted
-	early      []byte   // a Locator Update that came before the session, whole
+	offer      *offered  // its proof, which was accepted; nil: none
+	reached    bool      // it has answered a probe, while no proof of it was accepted
+	asked      time.Time // when it was asked for one
+	early      []byte    // a Locator Update that came before the session, whole
 	earlyLink  roam.LinkID
 	earlyAcked bool // that update was acknowledged
 }
@@ -85,6 +86,8 @@ type pendingEffects interface {
 	// startFrom makes a session of a validated peer; old: the one that it replaces, or nil.
 	startFrom(now time.Time, k *pendingPeer, old *session)
 	tellCopied(now time.Time, s *session, at []roam.L64)
+	// askProof asks a peer for a proof that answers probes with a nonce and offers none.
+	askProof(now time.Time, k *pendingPeer, n Nonce)
 }
 
 // refusal returns why a nonce packet cannot begin a validation, or "".
@@ -232,12 +235,10 @@ func (k *pendingPeer) learn(f FoundRule) {
 //
 // One probe serves all peers that claim to be at one locator: the answer has the nonce of
 // the one that is there. So one per pendingAgain is sent, whatever number of nonces comes
-// from there. A peer that has to prove itself gets none once it has answered, and one only while an offer of ours
-// is under way to it: where each end waits for the other one's proof, their probes would cause each other's, and
-// use up what may go to an address that is not validated.
+// from there.
 func (ps *pendingPeers) probe(now time.Time, k *pendingPeer) {
 	a := ps.accounts.of(now, k.key.Remote)
-	if k.reached || now.Sub(a.probed) < pendingAgain || !k.lastProbe.IsZero() && ps.isOffered(k) {
+	if now.Sub(a.probed) < pendingAgain {
 		return
 	}
 	a.probed, k.lastProbe = now, now
@@ -253,12 +254,6 @@ func (ps *pendingPeers) probe(now time.Time, k *pendingPeer) {
 		pr := probe{path: Path{Local: at, Remote: k.key.Remote.L64}, form: form}
 		ps.effects.sendProbe(now, ps.question(now, k, own), pr)
 	}
-}
-
-// isOffered reports whether an offer of a proof is under way to where a pending peer is.
-func (ps *pendingPeers) isOffered(k *pendingPeer) bool {
-	s := ps.cache.sharesNonce(k.key.Local, k.key.Remote)
-	return s != nil && s.hs != nil
 }
 
 // forms returns the forms of the next probe; hasPort: this host has a UDP port.
@@ -400,6 +395,7 @@ func (ps *pendingPeers) validate(now time.Time, k *pendingPeer, n Nonce, rtt tim
 	k.rtt = rtt
 	if k.offer == nil && ps.cache.proves(k.key.Remote.NID) {
 		k.reached = true
+		ps.effects.askProof(now, k, n)
 		return // that anybody can who is there
 	}
 	k.nonce, k.validated = n, now
