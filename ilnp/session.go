@@ -136,6 +136,7 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 		if c.retransmitUpdate(now, s) {
 			handshakes{c}.insist(now, s)
 		}
+		questions{&c.liveness}.askUnlisted(now, s)
 	case timerRefresh:
 		c.refreshTimeout(now, s)
 	case timerProbe:
