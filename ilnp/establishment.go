@@ -134,7 +134,7 @@ func (c *Core) initiate(now time.Time, s *session) {
 	} else {
 		c.arm(&s.schedule, timerSetup, now, s.patience())
 		c.awaitRule(now, s)
-		c.prove(now, s)
+		handshakes{c}.prove(now, s)
 	}
 	c.ageRemotes(now, s)
 	c.refresh(now, s)
@@ -224,7 +224,7 @@ func (c *Core) handleNonce(now time.Time, s *session, o Observation) {
 		return
 	}
 	if c.proves(s.remoteNID) {
-		handshakes{c}.offerAgain(now, s)
+		handshakes{c}.offerAgain(now, s, Path{Local: o.Local, Remote: o.Remote.L64}, o.Encapsulated)
 		return
 	}
 	if other := c.byNonce(s.localNID, s.remoteNID, o.Nonce); other != nil && other != s {

@@ -23,6 +23,7 @@ const (
 	labelRoot  = "roam proof root 1"
 
 	labelCounter = "roam proof counter 1"
+	labelStands  = "roam proof stands 1"
 )
 
 // handshake is what the initiator of a proof has until the answer comes.
@@ -34,7 +35,8 @@ type handshake struct {
 	nobody     Nonce                        // nobody sends it: in the entry in place of the peer's
 	tries      int
 	since      time.Time
-	last       time.Time
+	seen       time.Time // when the peer was last seen, and an offer went where it was
+	insists    bool      // an answer counts although the peer says that its session stands
 }
 
 // crossed is an offer that was given up as the peer's was accepted, which ours had crossed.
@@ -54,6 +56,20 @@ type agreement struct {
 	initiator bool
 	confirmed bool // the peer has shown that it has the root
 	tries     int
+	used      uint64 // counters that messages by this root may have had, before a restart
+}
+
+// isOpen reports whether nobody has shown so far that the peer has the root.
+func (a *agreement) isOpen() bool { return a != nil && !a.confirmed }
+
+// answers reports whether this is the answer to an offer with an ephemeral key.
+func (a *agreement) answers(theirs [nidkey.KeyLen]byte) bool {
+	return a != nil && a.last.Step == ilnpwire.ProofAnswer && a.theirs == theirs
+}
+
+// isConfirmedBy reports whether a confirmation is of this answer.
+func (a *agreement) isConfirmedBy(p ilnpwire.Proof) bool {
+	return a != nil && isTokenOf(a.root, p)
 }
 
 // offered is an offer that was accepted.
@@ -150,6 +166,24 @@ func tokenOf(root []byte, p ilnpwire.Proof) (token [ilnpwire.ProofTokenLen]byte)
 	h.Write(p.Covered())
 	copy(token[:], h.Sum(nil))
 	return token
+}
+
+func isTokenOf(root []byte, p ilnpwire.Proof) bool {
+	token := tokenOf(root, p)
+	return hmac.Equal(token[:], p.Token[:])
+}
+
+// tokenStands is tokenOf in an answer of a responder whose session stands: it goes on with the keys that it has until
+// the initiator confirms the new ones.
+func tokenStands(root []byte, p ilnpwire.Proof) (token [ilnpwire.ProofTokenLen]byte) {
+	key, _ := hkdf.Expand(sha256.New, root, labelStands, sha256.Size) // fails for long keys only
+	return tokenOf(key, p)
+}
+
+// stands reports whether an answer is of a responder whose session stands.
+func stands(root []byte, p ilnpwire.Proof) bool {
+	token := tokenStands(root, p)
+	return hmac.Equal(token[:], p.Token[:])
 }
 
 // pair is a private key of this host and a public one of the peer.

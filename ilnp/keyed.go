@@ -82,7 +82,7 @@ func macOf(key, message []byte, counter, answers uint64) [ilnpwire.MACLen]byte {
 func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	switch {
 	case !secret.Present():
-		s.keys, s.agreed, s.hs, s.crossed = nil, nil, nil, nil
+		s.keys, s.agreed, s.renewal, s.hs, s.crossed = nil, nil, nil, nil, nil
 		return
 	case !s.remoteNonce.Present():
 		s.keys = &keying{}
@@ -92,10 +92,7 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 	if s.agreed != nil {
 		root = s.agreed.root
 	}
-	k := keying{
-		out: keyFrom(root, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
-		in:  keyFrom(root, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
-	}
+	k := keysOf(s, root)
 	if was := s.keys; was != nil && (was.out == nil || hmac.Equal(was.out, k.out)) {
 		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
 	} else {
@@ -105,6 +102,14 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 		k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
 	}
 	s.keys = &k
+}
+
+// keysOf derives the keys of a session from a root.
+func keysOf(s *session, root []byte) keying {
+	return keying{
+		out: keyFrom(root, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce),
+		in:  keyFrom(root, s.remoteNID, s.localNID, s.remoteNonce, s.localNonce),
+	}
 }
 
 // rekeySession has a session follow what is known of its peer's key.

@@ -101,7 +101,7 @@ func TestProofAnewByTheResponder(t *testing.T) {
 	f.Counter = maskCounter(p.a.known[peerNID].proofKey(peerNID, ownNID), f)
 	p.proofsOf(p.a)
 	p.deliver(p.a, p.sealed(1, netP, f, b.localNonce, Nonce{}))
-	if sent := p.proofsOf(p.a); len(sent) != 1 || sent[0].Proof.Step != ilnpwire.ProofAnswer || a.agreed.initiator {
+	if sent := p.proofsOf(p.a); len(sent) != 1 || sent[0].Proof.Step != ilnpwire.ProofAnswer || a.renewal == nil {
 		t.Errorf("answered by %+v; refused %v", sent, p.a.RejectedInput())
 	}
 }

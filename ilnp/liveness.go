@@ -98,7 +98,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		return
 	}
 	if s.state != Established && c.proves(s.remoteNID) {
-		handshakes{c}.repliedUnproven(now, s)
+		handshakes{c}.repliedUnproven(now, s, pr)
 		return
 	}
 	c.learnControl(now, s, func(v *control) { v.noteControl(pr, p) })

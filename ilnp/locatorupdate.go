@@ -166,9 +166,11 @@ func (c *sender) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, over
 	return b, err == nil
 }
 
-// retransmitUpdate retransmits the set, or gives the exchange up.
-func (c *steering) retransmitUpdate(now time.Time, s *session) {
+// retransmitUpdate retransmits the set, or gives the exchange up. It reports whether it has given up a keyed exchange
+// although the peer is there.
+func (c *steering) retransmitUpdate(now time.Time, s *session) (isRefused bool) {
 	if s.update.giveUp() {
+		isRefused = s.keys != nil && s.lastRx.After(s.update.first)
 		c.doubtRoam(s)
 		c.refresh(now, s)
 		failed := Event{Time: now, Kind: UpdateFailed, Key: s.key, Locators: locatorsOf(s.update.listing), Duration: now.Sub(s.update.first)}
@@ -184,6 +186,7 @@ func (c *steering) retransmitUpdate(now time.Time, s *session) {
 		// to a probe does, and reveals the nonce.
 		c.probePaths(now, s, []Path{s.update.path})
 	}
+	return isRefused
 }
 
 // urgeUpdate retransmits an unacknowledged set at once, as a packet of the peer has arrived. To

@@ -69,7 +69,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	c.setGuard(now, k, p)
 	for _, s := range c.of(p.NID) {
 		if replaced {
-			s.agreed, s.hs, s.crossed = nil, nil, nil
+			s.agreed, s.renewal, s.hs, s.crossed = nil, nil, nil, nil
 		}
 		if _, known := c.secretOf(s); replaced && !known { // its keys are of what was proven
 			c.endSession(now, s, "removed")
@@ -96,7 +96,7 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 	}
 	c.preinstalled.advise(now, k)
 	for _, s := range c.of(p.NID) { // of an earlier process, or before the key was known
-		if s.state == Initiated && c.prove(now, s) {
+		if s.state == Initiated && (handshakes{c}).prove(now, s) {
 			c.upsert(now, s, s.entry.Paths)
 			handshakes{c}.offer(now, s)
 		}

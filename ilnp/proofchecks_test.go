@@ -71,15 +71,14 @@ func TestProofOfferAgain(t *testing.T) {
 	}
 }
 
-// TestProofAnew: a host proves itself anew within a session, be it that the session began by a proof or without.
-// Both ends then have another root.
+// TestProofAnew: a host offers a proof within a session that both ends have, be it that the session began by a proof or
+// without. The answer shows that, and both go on with the keys that they have.
 func TestProofAnew(t *testing.T) {
 	for _, proved := range []bool{true, false} {
 		p := newProofBench(t)
 		p.open()
 		p.wantProved()
 		a, b := p.session(p.a), p.session(p.b)
-		root := a.agreed.root
 		_, first := p.last(ilnpwire.ProofOffer)
 		if !proved {
 			a.agreed, b.agreed = nil, nil
@@ -88,7 +87,7 @@ func TestProofAnew(t *testing.T) {
 			p.a.drain()
 			p.b.drain()
 		}
-		challenges := p.count(ilnpwire.ProofChallenge)
+		challenges, keys := p.count(ilnpwire.ProofChallenge), p.keysNow()
 		handshakes{p.a.Core}.renew(p.a.now, a)
 		h := a.hs
 		handshakes{p.a.Core}.renew(p.a.now, a)
@@ -96,18 +95,33 @@ func TestProofAnew(t *testing.T) {
 			t.Error("a second answer with another nonce begins a second handshake")
 		}
 		p.a.drain()
-		p.exchange()
-		p.wantProved()
-		if a.hs != nil || bytes.Equal(a.agreed.root, root) || !bytes.Equal(a.agreed.root, b.agreed.root) {
-			t.Errorf("by a proof %t: the roots before and now are %x, %x, %x", proved, root, a.agreed.root, b.agreed.root)
+		p.a.known[peerNID].follows = false
+		if p.exchange(); !p.a.known[peerNID].follows {
+			t.Error("the peer has not shown that it knows our key")
+		}
+		if proved {
+			p.wantProved()
+		}
+		same := p.keysNow() == keys
+		if a.hs != nil || p.a.entries[theKey].Holds || !same || p.count(ilnpwire.ProofConfirm) != 1 {
+			t.Errorf("by a proof %t: the keys stay %t, %d confirmations", proved, same,
+				p.count(ilnpwire.ProofConfirm))
 		}
 		if n := p.count(ilnpwire.ProofChallenge); n != challenges {
 			t.Errorf("%d challenges of a new offer", n-challenges)
 		}
-		root = b.agreed.root
+		_, again := p.last(ilnpwire.ProofOffer)
+		p.deliver(p.b, again)
+		if sent := p.proofsOf(p.b); len(sent) != 1 || *sent[0].Proof != b.renewal.last {
+			t.Errorf("the same offer is answered by %+v", sent)
+		}
+		root := b.renewal.root
+		if proved {
+			continue // the answer to the first offer is still known
+		}
 		p.deliver(p.b, first)
 		if sent := p.proofsOf(p.b); len(sent) != 1 || sent[0].Proof.Step != ilnpwire.ProofChallenge ||
-			sent[0].Nonce != b.localNonce || !bytes.Equal(b.agreed.root, root) {
+			sent[0].Nonce != b.localNonce || !bytes.Equal(b.renewal.root, root) {
 			t.Errorf("a copy of the first offer is answered by %+v", sent)
 		}
 	}

@@ -32,7 +32,7 @@ func TestProofWithoutRandomness(t *testing.T) {
 		p := newProofBench(t)
 		s := &session{localNID: ownNID, remoteNID: peerNID}
 		p.a.cfg.Rand = &dry{left}
-		if p.a.prove(p.a.now, s) || s.hs != nil {
+		if (handshakes{p.a.Core}).prove(p.a.now, s) || s.hs != nil {
 			t.Fatalf("offers with %d bytes", left)
 		}
 	}
@@ -54,7 +54,7 @@ func TestProofWithoutRandomness(t *testing.T) {
 	handshakes{p.a.Core}.renew(p.a.now, p.session(p.a))
 	p.a.drain()
 	p.exchange()
-	if s := p.session(p.b); s.agreed != nil || len(p.proofsOf(p.b)) > 0 {
+	if s := p.session(p.b); s.renewal != nil || len(p.proofsOf(p.b)) > 0 {
 		t.Error("agrees anew")
 	}
 	p, _ = heir(t)
@@ -72,24 +72,29 @@ func TestProofOfferedAtARate(t *testing.T) {
 	p := newProofBench(t)
 	p.offer()
 	s, h := p.session(p.a), handshakes{p.a.Core}
+	by := s.entry.Paths[0]
 	p.proofsOf(p.a)
-	for range 100 {
-		h.offerAgain(p.a.now, s)
+	sees := func(after time.Duration, want int) {
+		t.Helper()
+		for range 100 {
+			h.offerAgain(p.a.now.Add(after), s, by, false)
+		}
+		p.a.drain()
+		if n := len(p.proofsOf(p.a)); n != want {
+			t.Errorf("%d offers after %v, want %d", n, after, want)
+		}
 	}
-	p.a.drain()
-	if n := len(p.proofsOf(p.a)); n != 0 {
-		t.Errorf("%d offers at once", n)
-	}
-	h.offerAgain(p.a.now.Add(proofFirst), s)
-	p.a.drain()
-	if n := len(p.proofsOf(p.a)); n != 1 {
-		t.Errorf("%d offers later, want 1", n)
-	}
+	sees(0, 0) // the answer to the first one may be on its way
+	p.a.pass(proofFirst)
+	p.proofsOf(p.a)
+	sees(0, 1)
+	sees(proofFirst-1, 0)
+	sees(proofFirst, 1)
 	p.a.pass(time.Second)
 	p.exchange()
 	p.wantProved()
 	p.proofsOf(p.a)
-	h.offerAgain(p.a.now.Add(time.Minute), s)
+	h.offerAgain(p.a.now.Add(time.Minute), s, by, false)
 	p.a.drain()
 	if n := len(p.proofsOf(p.a)); n != 0 {
 		t.Errorf("%d offers in a session that stands", n)
@@ -161,8 +166,8 @@ func TestProofGivenUp(t *testing.T) {
 func TestProofOfARemovedPeer(t *testing.T) {
 	p := newProofBench(t)
 	s := &session{localNID: peerNID, remoteNID: heirNID}
-	agrees := (handshakes{p.b.Core}).agree(p.b.now, s, &offered{}, peerNonce)
-	if agrees || s.agreed != nil || slices.Contains(p.b.KnownNIDs(), heirNID) {
-		t.Errorf("agreed: %+v", s.agreed)
+	a := (handshakes{p.b.Core}).agree(p.b.now, s, &offered{}, peerNonce, false)
+	if a != nil || slices.Contains(p.b.KnownNIDs(), heirNID) {
+		t.Errorf("agreed: %+v", a)
 	}
 }

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"slices"
 	"time"
 
 	"roam"
@@ -20,8 +21,9 @@ const (
 	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
 	// whoever has the lower NID: ours may go where the peer is not any more.
 	crossedTries = 3
-	offersEach   = 500 // that a host accepts in a second, and at once, without a challenge
-	offersKept   = 4   // an answer to an earlier offer counts
+	askedEvery   = time.Second // a peer that asks for a proof gets an offer at most so often
+	offersEach   = 500         // that a host accepts in a second, and at once, without a challenge
+	offersKept   = 4           // an answer to an earlier offer counts
 
 	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
 	// the clock be set back, and more offers than a host makes between two states.
@@ -63,7 +65,7 @@ func (p *prover) nextCounter(now time.Time) uint64 {
 type handshakes struct{ *Core }
 
 // prove begins a handshake, and reports whether it did.
-func (c *Core) prove(now time.Time, s *session) bool {
+func (c handshakes) prove(now time.Time, s *session) bool {
 	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
 	if !c.proves(s.remoteNID) || !k.secret.Present() || k.retired || s.hs != nil || c.cfg.isFormer(s.localNID) {
@@ -82,45 +84,81 @@ func (c *Core) prove(now time.Time, s *session) bool {
 }
 
 // renew begins a handshake for a session whose peer has answered with another nonce: it may have
-// lost its state, or somebody forges. Until it has proven itself the session stays as it is.
+// lost its state, or somebody forges. Until it has proven itself the session stays as it is. A session that its own
+// peer has to confirm ends soon if it does not.
 func (c handshakes) renew(now time.Time, s *session) {
-	if c.prove(now, s) {
+	if !s.agreed.isOpen() && c.prove(now, s) {
 		c.upsert(now, s, s.entry.Paths)
 		c.offer(now, s)
 	}
 }
 
-// offerAgain repeats the offer of a session, as its peer has shown some life.
-func (c handshakes) offerAgain(now time.Time, s *session) {
-	if s.hs != nil && now.Sub(s.hs.last) >= proofFirst {
-		c.offer(now, s)
+// insist is renew for a session whose peer is there and acknowledges no update: both ends may have different keys, as
+// one of them goes on from an older state. An answer counts then although the peer's session stands.
+func (c handshakes) insist(now time.Time, s *session) {
+	if c.renew(now, s); s.hs != nil {
+		s.hs.insists = true
 	}
+}
+
+// endOffer ends a handshake in a session that goes on as it is.
+func (c handshakes) endOffer(now time.Time, s *session) {
+	s.hs = nil
+	c.disarm(&s.schedule, timerProve)
+	c.upsert(now, s, s.entry.Paths)
+}
+
+// offerAgain repeats an offer that has had no answer in time along the path by which a packet of the peer has come: it
+// can answer there. That packet shows that it knows our nonce, so no probe goes ahead.
+func (c handshakes) offerAgain(now time.Time, s *session, by Path, encap bool) {
+	h := s.hs
+	if h == nil || h.tries < 2 || now.Sub(h.seen) < proofFirst {
+		return
+	}
+	h.seen = now
+	c.offerAlong(now, s, by, encap)
+}
+
+// offerAlong sends the newest offer along a path to where the session may send, else along the next path.
+func (c handshakes) offerAlong(now time.Time, s *session, by Path, encap bool) {
+	if _, destinations := c.ends(now, s); !slices.Contains(destinations, by.Remote) {
+		c.offer(now, s)
+		return
+	}
+	c.sendProof(now, s, by, encap, s.hs.offers[len(s.hs.offers)-1])
 }
 
 // repliedUnproven handles a reply to a probe from a peer that has to prove itself. It shows that the node there has
 // ILNP, and no proof so far: TCP by plain IPv6 will not work either, as that node answers with a nonce.
-func (c handshakes) repliedUnproven(now time.Time, s *session) {
+func (c handshakes) repliedUnproven(now time.Time, s *session, pr probe) {
 	if s.state == Initiated {
 		s.noProof = true
 	}
-	c.offerAgain(now, s)
+	c.offerAgain(now, s, pr.path, pr.form == FormUDP)
 }
 
 // newOffer makes an offer that differs from those before.
 func (c handshakes) newOffer(now time.Time, s *session) {
 	h, k := s.hs, c.known[s.remoteNID]
 	p := ilnpwire.Proof{Step: ilnpwire.ProofOffer, Counter: c.prover.nextCounter(now), Ephemeral: h.ephemeral.Public,
-		Token: h.challenge, Locators: c.listedInProof()}
+		Token: h.challenge, Locators: c.listedInProof(now)}
 	key := k.proofKey(s.localNID, s.remoteNID)
 	p.Counter = maskCounter(key, p)
 	h.offers = append(h.offers, sealProof(key, p, s.localNonce, Nonce{}))
 	h.offers = h.offers[max(0, len(h.offers)-offersKept):]
 }
 
-// listedInProof returns the locators that a proof lists.
-func (c *node) listedInProof() (list [ilnpwire.ProofLocators]roam.L64) {
-	told := c.host.asSeenOutside(c.host.told)
-	for i, l := range told[:min(len(told), len(list))] {
+// listedInProof returns the locators that a proof lists: those that this host announces, and those that it holds in
+// reserve, as the proof may leave from each.
+func (c *node) listedInProof(now time.Time) (list [ilnpwire.ProofLocators]roam.L64) {
+	all := slices.Clone(c.host.told)
+	for _, l := range c.host.usable(now) {
+		if !slices.ContainsFunc(all, func(e listed) bool { return e.l64 == l.L64 }) {
+			all = append(all, listed{l64: l.L64})
+		}
+	}
+	all = c.host.asSeenOutside(all)
+	for i, l := range all[:min(len(all), len(list))] {
 		list[i] = l.l64
 	}
 	return list
@@ -147,7 +185,6 @@ func (c handshakes) offer(now time.Time, s *session) {
 		h.since = now
 	}
 	h.tries++
-	h.last = now
 	if h.tries == 1 && c.vouch(now, s, path) {
 		return // the peer has until the next time to learn whose offer that is
 	}
@@ -240,14 +277,17 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 	switch {
 	case !c.isListedIn(p):
 		return reasonProofPlace
-	case s != nil && s.agreed != nil && !s.agreed.initiator && s.agreed.theirs == offer.Ephemeral:
-		c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the answer was lost
+	case s != nil && s.renewal.answers(offer.Ephemeral):
+		c.answerAgain(now, s, s.renewal, by, p.Encapsulated) // it was lost
+		return ""
+	case s != nil && s.agreed.answers(offer.Ephemeral):
+		c.answerAgain(now, s, s.agreed, by, p.Encapsulated)
 		return ""
 	case s == nil && pending == nil:
 		return reasonNoSession
 	case s == nil && pending.offer != nil && pending.offer.proof.Ephemeral == offer.Ephemeral:
 		return "" // it waits until the old nonce is known to be silent
-	case c.isCrossed(local, remote):
+	case c.isCrossed(s, local, remote):
 		return "" // the peer answers ours
 	case challenge == 0 && c.prover.exceeds(now):
 		c.challenge(now, s, pending, by, p)
@@ -270,9 +310,13 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 }
 
 // isCrossed reports whether this host has made an offer to the same peer, and its own counts:
-// that of the lower NID does, where both ends begin at once.
-func (c handshakes) isCrossed(local, remote roam.NID) bool {
-	s := c.holder(local, remote)
+// that of the lower NID does, where both ends begin at once. s is the session that the peer's offer is for, or nil. In
+// one that stands ours counts until it is given up: nothing is lost by that.
+func (c handshakes) isCrossed(s *session, local, remote roam.NID) bool {
+	if s != nil {
+		return s.hs != nil && local < remote
+	}
+	s = c.holder(local, remote)
 	return s != nil && s.hs != nil && s.hs.tries < crossedTries && s.state != Plain && local < remote
 }
 
@@ -306,39 +350,97 @@ func (ps *pendingPeers) proven(now time.Time, k *pendingPeer, o *offered) {
 	}
 }
 
-// agree derives the root of a session on the responder's side, and answers.
-func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce) bool {
+// agree derives the root of a session on the responder's side, and answers; nil: it cannot. stands: the session
+// goes on with the keys that it has until the peer confirms these.
+func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, stands bool) *agreement {
 	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
 	if k == nil || !c.draw(now, random[:]) {
-		return false
+		return nil
 	}
 	ephemeral, err := nidkey.ReadyEphemeral(random)
 	if err != nil {
-		return false
+		return nil
 	}
 	root, err := o.answer(transcript{
 		initiator: s.remoteNID, responder: s.localNID, initiatorNonce: theirs, responderNonce: s.localNonce,
 		offer: o.proof, answer: ephemeral.Public,
 	}, ephemeral, k.public, k.secret)
 	if err != nil {
-		return false
+		return nil
 	}
 	p := ilnpwire.Proof{
-		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(),
+		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(now),
 	}
-	p.Token = tokenOf(root, p)
+	if p.Token = tokenOf(root, p); stands {
+		p.Token = tokenStands(root, p)
+	}
 	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
-	s.agreed = &agreement{root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached}
 	c.sendProof(now, s, o.path, o.encap, p)
-	return true
+	return &agreement{
+		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached,
+	}
 }
 
-// agreeAnew is agree for a session that goes on: its peer has asked for a new proof.
+// answerAgain repeats an answer along a path, behind a probe, without which the programs of a peer that has received
+// nothing from here on that path drop it.
+func (c handshakes) answerAgain(now time.Time, s *session, a *agreement, path Path, encap bool) {
+	form := FormOption
+	if encap {
+		form = FormUDP
+	}
+	c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
+	c.sendProof(now, s, path, encap, a.last)
+}
+
+// agreeAnew answers an offer within a session: its peer doubts that, or somebody has it do so, or has stolen our key.
+// Nothing of the session changes before the peer confirms the answer. An end that has offered as well gives way: the
+// other one has the lower NID, or it would not come here.
 func (c handshakes) agreeAnew(now time.Time, s *session, o *offered) {
-	if c.agree(now, s, o, s.remoteNonce) {
-		c.rekeySession(now, s)
-		c.awaitConfirm(now, s)
+	a := c.agree(now, s, o, s.remoteNonce, !s.agreed.isOpen())
+	if a == nil {
+		return
+	}
+	s.renewal = a
+	if s.hs != nil {
+		c.endOffer(now, s)
+	}
+}
+
+// takeRenewal has a session go on with the keys of an answer that the peer has confirmed. The caller writes the entry.
+func (c handshakes) takeRenewal(now time.Time, s *session) {
+	s.agreed, s.renewal = s.renewal, nil
+	if secret, known := c.secretOf(s); known {
+		s.rekey(now, secret)
+		s.keys.sent = max(s.keys.sent, s.agreed.used)
+	}
+}
+
+// confirmsBySeal reports whether a message may confirm an answer that waits for that, and takes one with the MAC of the
+// keys of a renewal: the peer has its root, and the confirmation is lost.
+func (c handshakes) confirmsBySeal(now time.Time, s *session, p ilnpwire.Packet) bool {
+	if s == nil || s.keys == nil {
+		return false
+	}
+	if s.renewal != nil && s.keys.fault(p.Seal, p.Payload) == reasonWrongMAC {
+		if k := keysOf(s, s.renewal.root); k.fault(p.Seal, p.Payload) == "" {
+			c.takeRenewal(now, s)
+			s.agreed.confirmed = true
+			return true
+		}
+	}
+	return s.agreed.isOpen()
+}
+
+// writeConfirmed writes the entry of a session that was confirmed, with the key of its MACs and the counter, also if it
+// is as before: that has the session saved.
+func (c handshakes) writeConfirmed(now time.Time, s *session) {
+	if s.agreed.isOpen() || c.sessions[s.key] != s {
+		return
+	}
+	seq := s.entry.Seq
+	if c.upsert(now, s, s.entry.Paths); s.entry.Seq == seq {
+		c.emit(Upsert{Entry: s.entry})
 	}
 }
 

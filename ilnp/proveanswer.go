@@ -1,11 +1,12 @@
 package ilnp
 
 import (
-	"crypto/hmac"
+	"cmp"
 	"slices"
 	"time"
 
 	"roam"
+	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -22,6 +23,9 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 		case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
 		case !c.isListedIn(p) && p.Proof.Step == ilnpwire.ProofAnswer:
 			return reasonProofPlace
+		case p.Proof.Step == ilnpwire.ProofChallenge && p.Proof.Ephemeral == nidkey.Public{}:
+			c.askedToProve(now, s)
+			return ""
 		case s.hs != nil && p.Proof.Step == ilnpwire.ProofChallenge:
 			return c.challenged(now, s, key, by, p)
 		case s.hs != nil:
@@ -34,6 +38,31 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 		}
 	}
 	return reasonProofForged
+}
+
+// askProof asks a pending peer for a proof that has answered probes with a nonce for a while and has offered none: it
+// may have a session that this host has lost. Our nonce for it is a function of both ends, so it may be that of the
+// session, and the peer notices nothing. A host that has a session has a handshake or a proof.
+func (c *Core) askProof(now time.Time, k *pendingPeer, n Nonce) {
+	nids, peer := k.nids(), c.known[k.key.Remote.NID]
+	if !peer.secret.Present() || peer.retired || c.cfg.isFormer(nids.Local) ||
+		c.holder(nids.Local, nids.Remote) != nil || now.Sub(later(k.since, k.asked)) < pendingFirst {
+		return
+	}
+	k.asked = now
+	own, _ := c.pending.ownTowards(k)
+	s := &session{localNID: nids.Local, remoteNID: nids.Remote, localNonce: own} // for its ends only
+	q := sealProof(peer.proofKey(nids.Local, nids.Remote), ilnpwire.Proof{Step: ilnpwire.ProofChallenge}, own, n)
+	handshakes{c}.sendProof(now, s, Path{Local: k.at, Remote: k.key.Remote.L64}, k.encap, q)
+}
+
+// askedToProve makes an offer within a session, as its peer asks for one. If the peer has the session as well, as
+// after a copy of an earlier question, its answer says so, and nothing changes.
+func (c handshakes) askedToProve(now time.Time, s *session) {
+	if s.state == Established && now.Sub(s.asked) >= askedEvery {
+		s.asked = now
+		c.renew(now, s)
+	}
 }
 
 // answeredCrossed takes the answer to the offer that this host gave up as it accepted the peer's: each
@@ -69,13 +98,8 @@ func (c handshakes) challenged(now time.Time, s *session, key []byte, by Path, p
 		c.prover.counter = max(c.prover.counter, last)
 	}
 	c.newOffer(now, s)
-	if _, destinations := c.ends(now, s); slices.Contains(destinations, by.Remote) {
-		h.last = now
-		c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
-		c.sendProof(now, s, by, p.Encapsulated, h.offers[len(h.offers)-1])
-	} else {
-		c.offer(now, s)
-	}
+	c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
+	c.offerAlong(now, s, by, p.Encapsulated)
 	if s.state == Initiated { // the peer is there and has its key: another round trip is worth waiting for
 		c.arm(&s.schedule, timerSetup, now, s.patience())
 	}
@@ -98,9 +122,13 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 		initiator: s.localNID, responder: s.remoteNID, initiatorNonce: s.localNonce, responderNonce: p.Nonce,
 		offer: *offer, answer: p.Proof.Ephemeral,
 	}, c.ownKey, k.public, k.secret)
-	token := tokenOf(root, *p.Proof)
-	if err != nil || !hmac.Equal(token[:], p.Proof.Token[:]) {
+	if err != nil || !isTokenOf(root, *p.Proof) && !stands(root, *p.Proof) {
 		return reasonProofForged
+	}
+	k.offered, k.follows = 0, true
+	if p.Nonce == s.remoteNonce && s.crossed == nil && !h.insists && stands(root, *p.Proof) {
+		c.endOffer(now, s) // both have the session that there was
+		return ""
 	}
 	q := ilnpwire.Proof{
 		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
@@ -111,7 +139,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
-	s.hs, s.crossed, k.follows, k.offered = nil, nil, true, 0
+	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
 	c.sendProof(now, s, by, p.Encapsulated, q)
 	c.proved(now, s, by, p)
@@ -152,20 +180,20 @@ func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 // handleConfirm handles the confirmation of an answer: its sender has what went there.
 func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
-	if s == nil || s.agreed == nil || s.agreed.initiator {
+	switch {
+	case s == nil || s.renewal == nil && (s.agreed == nil || s.agreed.initiator):
 		return reasonProofOld
-	}
-	a := s.agreed
-	token := tokenOf(a.root, *p.Proof)
-	if !isProof(key, *p.Proof, p.Nonce, s.localNonce) || !hmac.Equal(token[:], p.Proof.Token[:]) {
+	case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
+		return reasonProofForged
+	case s.renewal.isConfirmedBy(*p.Proof):
+		c.takeRenewal(now, s)
+	case !s.agreed.isConfirmedBy(*p.Proof):
 		return reasonProofForged
 	}
-	if !a.confirmed {
+	if a := s.agreed; !a.confirmed {
 		a.confirmed, s.crossed, c.known[p.Src.NID].follows = true, nil, true
-		if s.hs == nil { // else it is that of an offer of ours
-			c.disarm(&s.schedule, timerProve)
-		}
 		c.validated(now, s, a.path.Remote)
+		c.writeConfirmed(now, s)
 		if !s.owned {
 			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))
 		}
@@ -177,19 +205,20 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 func (c handshakes) proveTimeout(now time.Time, s *session) {
 	switch a := s.agreed; {
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
-		s.hs, s.noProof = nil, true // what answered with another nonce was not the peer, or that has lost its key
-		c.upsert(now, s, s.entry.Paths)
+		// What answered with another nonce was not the peer, or has no key.
+		s.noProof = s.noProof || !s.hs.insists
+		c.endOffer(now, s)
 	case s.hs != nil:
 		c.offer(now, s)
-	case a == nil || a.confirmed:
+	case !a.isOpen():
 	case a.tries >= proofTries:
 		c.refuse(now, s.key, reasonProofOpen)
 		c.names.abandon(s)
 		c.endSession(now, s, reasonProofOpen)
 	default:
 		a.tries++
-		path := c.answerPath(now, s)
-		c.sendProof(now, s, path, a.encap || c.hasUDP(s) && s.encaps(path), a.last)
+		path, newest := c.answerPath(now, s), cmp.Or(s.renewal, a)
+		c.answerAgain(now, s, newest, path, newest.encap || c.hasUDP(s) && s.encaps(path))
 		c.awaitConfirm(now, s)
 	}
 }

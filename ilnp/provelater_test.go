@@ -191,26 +191,21 @@ func TestChallengeIsForOnePlace(t *testing.T) {
 	}
 }
 
-// TestConfirmationLeavesAnOffer: the confirmation of an answer comes while an offer of this host for the same session
-// is under way. A lost offer is repeated all the same, and does not hold the session for ever.
-func TestConfirmationLeavesAnOffer(t *testing.T) {
+// TestNoOfferBesideAnAnswer: a host whose answer waits for its confirmation makes no offer for that session, whatever
+// answers its probes: the session would not end for that.
+func TestNoOfferBesideAnAnswer(t *testing.T) {
 	p := newProofBench(t)
 	p.lossy = func(q ilnpwire.Packet) bool { return q.Proof != nil && q.Proof.Step == ilnpwire.ProofConfirm }
 	p.open()
-	_, confirm := p.last(ilnpwire.ProofConfirm)
-	p.lossy = nil
 	b := p.session(p.b)
-	if b.agreed.confirmed {
+	if !b.agreed.isOpen() {
 		t.Fatal("the answer is confirmed already: this shows nothing")
 	}
 	handshakes{p.b.Core}.renew(p.b.now, b)
-	p.b.drain()
-	p.b.forget() // the offer is lost
-	p.b.receive(1, confirm)
-	p.b.pass(2 * proofFirst)
-	p.exchange()
-	p.wantProved()
-	if b.hs != nil || p.b.entries[b.key].Holds {
-		t.Error("the session still waits for an answer")
+	handshakes{p.b.Core}.insist(p.b.now, b)
+	if b.hs != nil {
+		t.Error("an offer is under way")
 	}
+	p.b.pass(20 * time.Second)
+	p.wantNone("no confirmation", reasonProofOpen)
 }

@@ -65,6 +65,9 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		return
 	}
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
+	if h := (handshakes{c}); h.confirmsBySeal(now, s, p) {
+		defer h.writeConfirmed(now, s) // once the counter of this message is noted
+	}
 	switch {
 	case !p.Nonce.Present():
 		c.refuse(now, key, reasonNoNonce)

@@ -108,9 +108,11 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 		}
 		c.makeEntry(now)
 	}
-	if k.offer != nil && !(handshakes{c}).agree(now, s, k.offer, k.nonce) {
-		c.pending.drop(now, k)
-		return
+	if k.offer != nil {
+		if s.agreed = (handshakes{c}).agree(now, s, k.offer, k.nonce, false); s.agreed == nil {
+			c.pending.drop(now, k)
+			return
+		}
 	}
 	if old != nil && old.hs != nil && s.agreed != nil && s.localNID < s.remoteNID {
 		s.crossed = &crossed{old.hs, old.localNonce}

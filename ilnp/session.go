@@ -29,7 +29,9 @@ type session struct {
 	keys                    *keying    // nil: the nonce alone says who the peer is
 	hs                      *handshake // under way; nil: none
 	agreed                  *agreement // nil: the peer has proven nothing at set-up
+	renewal                 *agreement // our answer to an offer in this session, to be confirmed; nil: none
 	crossed                 *crossed   // nil: no offer of ours is given up for the peer's that agreed is of
+	asked                   time.Time  // when its peer last asked for a proof
 	noProof                 bool       // it has answered probes with a nonce and, so far, no proof
 	profile
 	fallback      fallback
@@ -131,7 +133,10 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 	c.attend(s)
 	switch t {
 	case timerUpdate:
-		c.retransmitUpdate(now, s)
+		if c.retransmitUpdate(now, s) {
+			handshakes{c}.insist(now, s)
+		}
+		questions{&c.liveness}.askUnlisted(now, s)
 	case timerRefresh:
 		c.refreshTimeout(now, s)
 	case timerProbe:

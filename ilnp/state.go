@@ -141,6 +141,8 @@ type savedSession struct {
 	MACUpdated   uint64        `json:"mac_updated,omitempty"`
 	MACAcked     uint64        `json:"mac_acked,omitempty"`
 	MACRoot      []byte        `json:"mac_root,omitempty"` // what the keys of a session derive from that began by a proof
+	MACOpen      bool          `json:"mac_open,omitempty"` // the peer has not shown that it has that
+	MACNext      []byte        `json:"mac_next,omitempty"` // the same of a newer proof, to be confirmed
 	Known        []roam.L64    `json:"known,omitempty"`    // locators of ours from which the correspondent takes packets
 	Paths        []savedPath   `json:"paths,omitempty"`
 }
@@ -189,7 +191,10 @@ func (s *session) save() savedSession {
 		v.Keyed, v.MACSent, v.MACUpdated, v.MACAcked = true, k.sent, k.updated, k.acks.top
 	}
 	if s.agreed != nil {
-		v.MACRoot = slices.Clone(s.agreed.root)
+		v.MACRoot, v.MACOpen = slices.Clone(s.agreed.root), s.agreed.isOpen()
+	}
+	if s.renewal != nil {
+		v.MACNext = slices.Clone(s.renewal.root)
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -333,7 +338,12 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated}
 		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
 		if len(v.MACRoot) > 0 {
-			s.agreed = &agreement{root: v.MACRoot, initiator: true, confirmed: true}
+			s.agreed = &agreement{
+				root: v.MACRoot, initiator: !v.MACOpen, confirmed: !v.MACOpen, tries: proofTries,
+			}
+		}
+		if len(v.MACNext) > 0 {
+			s.renewal = &agreement{root: v.MACNext, used: restoredAhead}
 		}
 		if k := c.known[v.RemoteNID]; k != nil && k.retired {
 			if secret, known := c.secretOf(s); known { // else SetOldKey gives it
@@ -392,6 +402,9 @@ func (c *Core) resume(now time.Time, s *session) {
 	}
 	if s.state == Initiated {
 		c.arm(&s.schedule, timerSetup, now, setupPatience)
+	}
+	if s.agreed.isOpen() {
+		handshakes{c}.awaitConfirm(now, s)
 	}
 	if s.state == Established {
 		c.awaitConfirmation(now, s)

@@ -59,9 +59,10 @@ type pendingPeer struct {
 	proof      lifetimeProof
 	quiet      bool // it was validated otherwise than by the reply to a probe
 	rtt        time.Duration
-	offer      *offered // its proof, which was accepted; nil: none
-	reached    bool     // it has answered a probe, while no proof of it was accepted
-	early      []byte   // a Locator Update that came before the session, whole
+	offer      *offered  // its proof, which was accepted; nil: none
+	reached    bool      // it has answered a probe, while no proof of it was accepted
+	asked      time.Time // when it was asked for one
+	early      []byte    // a Locator Update that came before the session, whole
 	earlyLink  roam.LinkID
 	earlyAcked bool // that update was acknowledged
 }
@@ -85,6 +86,8 @@ type pendingEffects interface {
 	// startFrom makes a session of a validated peer; old: the one that it replaces, or nil.
 	startFrom(now time.Time, k *pendingPeer, old *session)
 	tellCopied(now time.Time, s *session, at []roam.L64)
+	// askProof asks a peer for a proof that answers probes with a nonce and offers none.
+	askProof(now time.Time, k *pendingPeer, n Nonce)
 }
 
 // refusal returns why a nonce packet cannot begin a validation, or "".
@@ -129,8 +132,12 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 // there must not receive the nonce, wherever it sends that packet's own nonce from later.
 // So a peer that begins on two links would get two nonces, and may adopt the one that its
 // session here does not have. It gets the second one only if it does not answer where it
-// was first seen.
+// was first seen. A peer that has to prove itself adopts the nonce of the answer to its proof, and its programs
+// hand a challenge over only behind a probe.
 func (ps *pendingPeers) isElsewhere(k *pendingPeer) bool {
+	if ps.cache.proves(k.key.Remote.NID) {
+		return false
+	}
 	own, _ := ps.ownTowards(k)
 	return slices.ContainsFunc(ps.byNIDs[k.nids()], func(o *pendingPeer) bool {
 		same := o.key.Nonce == k.key.Nonce && o.key.Remote != k.key.Remote
@@ -388,6 +395,7 @@ func (ps *pendingPeers) validate(now time.Time, k *pendingPeer, n Nonce, rtt tim
 	k.rtt = rtt
 	if k.offer == nil && ps.cache.proves(k.key.Remote.NID) {
 		k.reached = true
+		ps.effects.askProof(now, k, n)
 		return // that anybody can who is there
 	}
 	k.nonce, k.validated = n, now

@@ -71,6 +71,8 @@ func (b *pendingBench) disown(_ time.Time, s *session) { s.state, s.remoteNonce 
 
 func (b *pendingBench) tellCopied(time.Time, *session, []roam.L64) {}
 
+func (b *pendingBench) askProof(time.Time, *pendingPeer, Nonce) {}
+
 func (b *pendingBench) startFrom(now time.Time, k *pendingPeer, old *session) {
 	if old != nil {
 		b.replaced = append(b.replaced, old)

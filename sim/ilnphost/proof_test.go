@@ -155,3 +155,30 @@ func TestProofOverALongPath(t *testing.T) {
 	w.Run(time.Second)
 	wantLost(t, f, 0)
 }
+
+// TestSessionThatOneEndHasLost: the session of the server ends while nothing arrives there, and that of the other
+// host goes on. The nonce of the server is the same as before, so it has to ask for a proof.
+func TestSessionThatOneEndHasLost(t *testing.T) {
+	for _, listed := range [][]roam.L64{{netA}, nil} {
+		w := newProving(t, 3, listed...)
+		f := w.startEvery(t, 2*time.Second, true)
+		w.Run(10 * time.Second)
+		w.mobile.Cut(1)
+		w.Run(ilnpIdle + time.Minute)
+		if w.server.Count(ilnp.SessionEnded) == 0 {
+			t.Fatalf("listed %v: the session of the server has not ended", listed)
+		}
+		w.mobile.Mend(1)
+		mended := w.Now()
+		if !w.RunUntil(30*time.Second, func() bool { return f.Back.After(mended) }) {
+			t.Errorf("listed %v: no answer in 30 s", listed)
+		}
+		w.Run(10 * time.Second)
+		if silent := w.Now().Sub(f.Back); silent > 4*time.Second {
+			t.Errorf("listed %v: then no answer for %v", listed, silent)
+		}
+		if n := w.mobile.Count(ilnp.SessionReplaced) + w.mobile.Count(ilnp.SessionEnded); n > 0 {
+			t.Errorf("listed %v: the other host's session has ended, too", listed)
+		}
+	}
+}
