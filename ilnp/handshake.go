@@ -56,7 +56,8 @@ type agreement struct {
 	initiator bool
 	confirmed bool // the peer has shown that it has the root
 	tries     int
-	used      uint64 // counters that messages by this root may have had, before a restart
+	used      uint64    // counters that messages by this root may have had, before a restart
+	since     time.Time // of a waiting root: when the answer was first sent, or restored
 }
 
 // isOpen reports whether nobody has shown so far that the peer has the root.

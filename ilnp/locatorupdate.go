@@ -166,9 +166,10 @@ func (c *sender) buildUpdate(p Path, s *session, lu ilnpwire.LocatorUpdate, over
 	return b, err == nil
 }
 
-// retransmitUpdate retransmits the set, or gives the exchange up. It reports whether it has given up a keyed exchange
-// although the peer is there.
+// retransmitUpdate retransmits the set, or gives the exchange up. It reports whether a keyed exchange stays given up
+// although the peer is there: something has come from it since, and has by each further transmission.
 func (c *steering) retransmitUpdate(now time.Time, s *session) (isRefused bool) {
+	isRefused = s.keys != nil && s.update.state == slow && s.lastRx.After(s.update.last)
 	if s.update.giveUp() {
 		isRefused = s.keys != nil && s.lastRx.After(s.update.first)
 		c.doubtRoam(s)

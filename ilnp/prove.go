@@ -21,6 +21,7 @@ const (
 	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
 	// whoever has the lower NID: ours may go where the peer is not any more.
 	crossedTries = 3
+	renewalLife  = time.Minute // of an answer within a session that nobody confirms
 	askedEvery   = time.Second // a peer that asks for a proof gets an offer at most so often
 	offersEach   = 500         // that a host accepts in a second, and at once, without a challenge
 	offersKept   = 4           // an answer to an earlier offer counts
@@ -378,7 +379,7 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
 	c.sendProof(now, s, o.path, o.encap, p)
 	return &agreement{
-		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached,
+		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached, since: now,
 	}
 }
 
@@ -405,6 +406,16 @@ func (c handshakes) agreeAnew(now time.Time, s *session, o *offered) {
 	if s.hs != nil {
 		c.endOffer(now, s)
 	}
+	c.write(now, s)
+}
+
+// waiting returns the waiting root of a session, which nobody can confirm any more after a while: an end that has
+// taken it, and has not got through with it, makes another offer. So a confirmation that somebody holds back ends.
+func (c handshakes) waiting(now time.Time, s *session) *agreement {
+	if s.renewal != nil && now.Sub(s.renewal.since) > renewalLife {
+		s.renewal = nil
+	}
+	return s.renewal
 }
 
 // takeRenewal has a session go on with the keys of an answer that the peer has confirmed. The caller writes the entry.
@@ -422,7 +433,7 @@ func (c handshakes) confirmsBySeal(now time.Time, s *session, p ilnpwire.Packet)
 	if s == nil || s.keys == nil {
 		return false
 	}
-	if s.renewal != nil && s.keys.fault(p.Seal, p.Payload) == reasonWrongMAC {
+	if s.keys.in != nil && c.waiting(now, s) != nil && s.keys.fault(p.Seal, p.Payload) == reasonWrongMAC {
 		if k := keysOf(s, s.renewal.root); k.fault(p.Seal, p.Payload) == "" {
 			c.takeRenewal(now, s)
 			s.agreed.confirmed = true
@@ -432,12 +443,15 @@ func (c handshakes) confirmsBySeal(now time.Time, s *session, p ilnpwire.Packet)
 	return s.agreed.isOpen()
 }
 
-// writeConfirmed writes the entry of a session that was confirmed, with the key of its MACs and the counter, also if it
-// is as before: that has the session saved.
+// writeConfirmed writes the entry of a session that was confirmed, with the key of its MACs and the counter.
 func (c handshakes) writeConfirmed(now time.Time, s *session) {
-	if s.agreed.isOpen() || c.sessions[s.key] != s {
-		return
+	if !s.agreed.isOpen() && c.sessions[s.key] == s {
+		c.write(now, s)
 	}
+}
+
+// write writes the entry of a session also if it is as before: that has the session saved.
+func (c handshakes) write(now time.Time, s *session) {
 	seq := s.entry.Seq
 	if c.upsert(now, s, s.entry.Paths); s.entry.Seq == seq {
 		c.emit(Upsert{Entry: s.entry})

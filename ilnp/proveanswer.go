@@ -181,7 +181,7 @@ func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) string {
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
 	switch {
-	case s == nil || s.renewal == nil && (s.agreed == nil || s.agreed.initiator):
+	case s == nil || c.waiting(now, s) == nil && (s.agreed == nil || s.agreed.initiator):
 		return reasonProofOld
 	case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
 		return reasonProofForged

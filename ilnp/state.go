@@ -343,7 +343,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 			}
 		}
 		if len(v.MACNext) > 0 {
-			s.renewal = &agreement{root: v.MACNext, used: restoredAhead}
+			s.renewal = &agreement{root: v.MACNext, used: restoredAhead, since: now}
 		}
 		if k := c.known[v.RemoteNID]; k != nil && k.retired {
 			if secret, known := c.secretOf(s); known { // else SetOldKey gives it
