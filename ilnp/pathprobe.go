@@ -92,6 +92,9 @@ func (c *Core) answeredElsewhere(now time.Time, t token, key SessionKey, p ilnpw
 	if !ok || s.state != Established || !s.remoteNonce.Present() || p.Nonce != s.remoteNonce {
 		return false
 	}
+	if pr.sizing {
+		s.noteSize(pr)
+	}
 	if from := s.remotes.find(p.Src.L64); from == nil || !from.validated {
 		return false
 	}

@@ -65,9 +65,9 @@ func (c *sender) checkSize(now time.Time, s *session, mayAsk bool) bool {
 	case !v.asked && r != nil && r.validated && c.host.mtus[p.Local.Link] > leastMTU:
 		v.asked = true
 		c.probes.forget(&s.sent, now.Add(-tokenLife))
-		for range sizeAsked {
-			c.sendProbe(now, c.ask(now, s), probe{path: p, form: FormUDP, sizing: true})
+		for range sizeAsked { // the small one last: on a path that keeps the order its answer is the later one
 			c.sendProbe(now, c.ask(now, s), probe{path: p, form: FormFull, size: c.host.mtus[p.Local.Link], sizing: true})
+			c.sendProbe(now, c.ask(now, s), probe{path: p, form: FormUDP, sizing: true})
 		}
 		return true
 	case v.full, v.told, !v.small:
@@ -82,7 +82,9 @@ func (c *sender) checkSize(now time.Time, s *session, mayAsk bool) bool {
 	return false
 }
 
-// noteSize takes the answer to a probe that asked for the size.
+// noteSize takes the answer to a probe that asked for the size, from whichever locator it came: a
+// correspondent that spreads its packets spreads the long answers too. Only who received the probe
+// knows its token.
 func (s *session) noteSize(pr probe) {
 	if pr.path == s.size.path {
 		s.size.small = s.size.small || pr.form == FormUDP

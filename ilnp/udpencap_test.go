@@ -195,12 +195,15 @@ func TestEncapPathsAreRestored(t *testing.T) {
 	}
 }
 
-// Only small packets come back: our own stack is told once, and reminded.
+// Only small packets come back: our own stack is told once, and reminded. Long ones may come back
+// from another locator than the one that was asked.
 func TestBlackHole(t *testing.T) {
 	for name, c := range map[string]struct {
 		full, said bool
+		from       roam.L64 // of the answers to long packets; zero: whom they asked
 		want       int
-	}{"black hole": {want: 1}, "all passes": {full: true}, "a router says so": {said: true}} {
+	}{"black hole": {want: 1}, "all passes": {full: true}, "a router says so": {said: true},
+		"all passes, spread over other paths": {full: true, from: netQ}} {
 		b := newBench(t, withUDP)
 		b.SetLinkMTU(1, 1500)
 		b.prefix(1, netA, roam.Infinite)
@@ -219,9 +222,13 @@ func TestBlackHole(t *testing.T) {
 			b.other, b.sent = nil, nil
 			for _, s := range sent {
 				p, err := ilnpwire.ParseControl(s.Packet, testPort)
-				if err == nil && p.Encapsulated && p.Type == ilnpwire.TypeEchoRequest && (c.full || !s.Whole) {
-					b.replyEncapsulated(p)
+				if err != nil || !p.Encapsulated || p.Type != ilnpwire.TypeEchoRequest || s.Whole && !c.full {
+					continue
 				}
+				if s.Whole && c.from != 0 {
+					p.Dst.L64 = c.from
+				}
+				b.replyEncapsulated(p)
 			}
 			if c.said {
 				b.HandleTooBig(theKey)
