@@ -78,12 +78,20 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 	if h.swallows {
 		s.check.counts = now
 	}
-	h.avoided, h.since, h.swallows = time.Time{}, time.Time{}, false
-	if e := s.reports.estimates[h.Path]; e != nil {
-		e.Rest() // nothing was sent meanwhile that could have arrived
-	}
+	h.acquit(s.reports.estimates[h.Path])
 	c.notify(Event{Time: now, Kind: PathAnswers, Key: s.key, Path: h.Path})
 	c.refresh(now, s)
+}
+
+// acquit ends a doubt about a path, and that data keep off it. e is what reports have said of it, if anything: nothing
+// was sent along it meanwhile that could have arrived. That it dropped data is over as well, also if it is left for
+// good: when it is avoided another time, it is for what is seen then.
+func (h *checkedPath) acquit(e *estimate) {
+	wasAvoided := !h.avoided.IsZero()
+	h.since, h.avoided, h.good, h.swallows = time.Time{}, time.Time{}, 0, false
+	if wasAvoided && e != nil {
+		e.Rest()
+	}
 }
 
 // leaveLossy avoids a path that answers too few probes, and reports whether it does: another
@@ -91,6 +99,9 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 func (c *liveness) leaveLossy(now time.Time, s *session, h *checkedPath) bool {
 	isBetter := func(o *checkedPath) bool {
 		return o != h && o.avoided.IsZero() && o.IsClean() && now.Sub(o.Heard()) < checkLately
+	}
+	if len(s.entry.Paths) > 1 && passesData(now, s, h) {
+		return false
 	}
 	if slices.ContainsFunc(s.check.paths, isBetter) {
 		c.avoid(now, s, h)

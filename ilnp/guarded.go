@@ -3,8 +3,6 @@ package ilnp
 import (
 	"slices"
 	"time"
-
-	"roam"
 )
 
 // A firewall in front of the correspondent that admits only answers drops our probes, which are requests, and our
@@ -41,15 +39,17 @@ func (h *checkedPath) noteAnswer(now time.Time, form ProbeForm) {
 	}
 }
 
-// listedPaths returns the paths to the validated locators that the correspondent lists.
-func (c *pathChoice) listedPaths(now time.Time, s *session) []Path {
-	var listed []roam.L64
-	for _, r := range s.remotes {
-		if r.standing == current && r.validated {
-			listed = append(listed, r.l64)
+// listedPaths returns all paths to the validated locators that the correspondent lists: more than data would take at
+// once, since one that is left out here could be the one that works.
+func (c *pathChoice) listedPaths(now time.Time, s *session) (listed []Path) {
+	for _, l := range c.host.usable(now) {
+		for _, r := range s.remotes {
+			if r.standing == current && r.validated {
+				listed = append(listed, Path{Local: l.LinkLocator, Remote: r.l64})
+			}
 		}
 	}
-	return c.obstructed.without(s.remoteNID, cross(placesOf(c.host.usable(now)), listed))
+	return c.obstructed.without(s.remoteNID, listed)
 }
 
 // trustLast has data take the paths to what the correspondent still lists, as it has dropped another locator. If data
@@ -62,7 +62,7 @@ func trustLast(s *session, listed []Path) {
 	for _, p := range listed {
 		delete(s.bad, p)
 		if h := s.check.find(p); h != nil {
-			h.since, h.avoided, h.good = time.Time{}, time.Time{}, 0
+			h.acquit(s.reports.estimates[p])
 		}
 	}
 }

@@ -102,7 +102,13 @@ func (c *liveness) askQueues(now time.Time, s *session) {
 func (c *steering) judgeQueues(now time.Time, s *session) (again bool) {
 	lost := s.unansweredPaths()
 	s.multipath.HandleNoAnswer(s.use(), lost)
-	changed, again := s.multipath.HandleSettled(now, s.use(), lost, len(s.watch.answered) > 0)
+	carried := make(map[Path]float64)
+	for _, p := range s.entry.Paths {
+		if e := s.reports.estimates[p]; e != nil {
+			carried[p] = e.State(now).Out.Rate
+		}
+	}
+	changed, again := s.multipath.HandleSettled(now, s.use(), lost, len(s.watch.answered) > 0, carried)
 	if changed {
 		c.upsert(now, s, s.entry.Paths)
 	}

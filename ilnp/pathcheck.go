@@ -63,6 +63,7 @@ type checkedPath struct {
 	swallows   bool      // avoided: it answers, and drops data
 	inUDP      bool      // it answered in UDP, and not in the form of the RFCs:
 	inOption   time.Time // when it last did in that form
+	delivery   delivery
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -191,7 +192,7 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 
 // question sends the first probe of a path.
 func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
-	h.since, h.tries, h.mute, h.sampled, h.silent, h.missed = now, 0, false, false, false, false
+	h.since, h.tries, h.mute, h.sampled, h.silent, h.missed, h.delivery = now, 0, false, false, false, false, delivery{}
 	c.probeAgain(now, s, h)
 }
 
@@ -258,7 +259,7 @@ func (c *liveness) armCheck(now time.Time, s *session, next time.Time) {
 func (c *liveness) forgetDoubts(now time.Time, s *session) {
 	avoiding := s.isAvoiding()
 	for _, h := range s.check.paths {
-		h.since, h.avoided, h.good = time.Time{}, time.Time{}, 0
+		h.acquit(s.reports.estimates[h.Path])
 	}
 	if avoiding {
 		c.refresh(now, s)
@@ -332,18 +333,24 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		}
 		c.complain(now, s, h)
 		c.askOthers(now, s, h)
-		c.probeAgain(now, s, h)
+		questions{c}.insist(now, s, h)
 		return h.last.Add(max(wait/8, t.Step))
 	}
 	if end := h.last.Add(wait); now.Before(end) {
 		return end
 	}
 	if now.Before(h.since.Add(s.doubtOf(h, t))) {
-		c.complain(now, s, h)
-		c.probeAgain(now, s, h)
+		questions{c}.insist(now, s, h)
 		return h.last.Add(wait)
 	}
 	return c.judge(now, s, h, wait)
+}
+
+// insist asks once more in a doubt: by a probe, a complaint, and for what has arrived.
+func (c questions) insist(now time.Time, s *session, h *checkedPath) {
+	c.complain(now, s, h)
+	c.probeAgain(now, s, h)
+	c.askDelivery(now, s, h)
 }
 
 // askOthers probes what could take the place of a path in doubt.
@@ -379,6 +386,9 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 		return time.Time{}
 	case c.awaitsConfirmation(now, s, h):
 		return now.Add(checkAgain)
+	case h.delivers(now, s, wait):
+		questions{c}.insist(now, s, h)
+		return now.Add(max(wait, checkAgain))
 	case now.Before(fit):
 		c.probeAgain(now, s, h) // it may have come back since
 		return sooner(fit, now.Add(max(wait, checkAgain)))
@@ -447,7 +457,7 @@ func (c *liveness) leave(now time.Time, s *session, h *checkedPath) {
 	if at := s.check.heardAt[h.Local.L64]; at.Before(h.avoided.Add(-checkAll)) {
 		delete(s.check.heardAt, h.Local.L64) // that was before it died
 	}
-	h.avoided, h.since = time.Time{}, time.Time{}
+	h.acquit(s.reports.estimates[h.Path])
 	s.bad[h.Path] = true
 	s.watch.proved = 0
 	c.refresh(now, s)

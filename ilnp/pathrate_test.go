@@ -211,9 +211,13 @@ func TestLatePathIsLeft(t *testing.T) {
 		b.open(netP)
 		rates := map[roam.L64]int{netA: 12_500_000, netB: 12_500_000}
 		var left []roam.L64
+		why := ""
 		data := func() {
 			if b.active(); len(left) == 0 && b.count(PathAvoided) == 0 {
-				left = b.long()
+				if left = b.long(); len(left) > 0 {
+					s := b.sessionOf(theKey)
+					why = s.whyPath(s.entry.Long[0])
+				}
 			}
 		}
 		b.askReports()
@@ -228,6 +232,9 @@ func TestLatePathIsLeft(t *testing.T) {
 		b.answerWhile(rates, 300*ms, true, data)
 		if got := slices.Equal(left, []roam.L64{netB}); got != test.left || len(left) > 0 && !test.left {
 			t.Errorf("%+v: TCP has left %v", test, left)
+		}
+		if test.left && why != "in use, late: TCP waits for its rate" {
+			t.Errorf("the path that TCP has left is %q", why)
 		}
 		rates[netA], rates[netB] = 12_500_000, 2_500_000
 		b.answerWhile(rates, 3*time.Second, true, data)

@@ -154,6 +154,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 	c.takeCost(now, s, pr)
 	if (pr.about != Path{}) {
 		c.takeAlive(now, s, pr, r)
+		questions{c}.takeDelivery(now, s, pr, r)
 		c.takeLoss(now, s, pr, r)
 		return
 	}

@@ -130,6 +130,24 @@ func TestProofConfirmation(t *testing.T) {
 	}
 }
 
+// TestConfirmationValidates: an offer shows that its sender has the key, and the confirmation that it
+// receives where it says, as it answers what went there.
+func TestConfirmationValidates(t *testing.T) {
+	p := newProofBench(t)
+	p.remember() // no challenge
+	p.lossy = func(q ilnpwire.Packet) bool { return q.Proof != nil && q.Proof.Step == ilnpwire.ProofConfirm }
+	p.open()
+	r := p.session(p.b).remotes.find(netA)
+	if r == nil || r.validated {
+		t.Fatalf("without a confirmation the locator of the initiator is %+v", r)
+	}
+	_, confirmation := p.last(ilnpwire.ProofConfirm)
+	p.b.receive(1, confirmation)
+	if r = p.session(p.b).remotes.find(netA); r == nil || !r.validated {
+		t.Errorf("after it the locator is %+v", r)
+	}
+}
+
 // TestProofWithoutNonce is refused as such.
 func TestProofWithoutNonce(t *testing.T) {
 	p := newProofBench(t)

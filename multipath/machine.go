@@ -1,7 +1,6 @@
 package multipath
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -149,7 +148,6 @@ func (m *Machine[P]) HandlePaths() {
 func (m *Machine[P]) Forget(gone func(P) bool) {
 	m.lengths.forget(gone)
 	m.queues.forget(gone)
-	maps.DeleteFunc(m.late, func(p P, _ bool) bool { return gone(p) })
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.

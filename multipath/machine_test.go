@@ -143,7 +143,7 @@ func (x *bench) waits(by map[string]time.Duration) (asked int) {
 			rtts[p] = 20*ms + by[p]
 		}
 		x.answer(rtts)
-		_, again = x.HandleSettled(x.now, x.use, nil, true)
+		_, again = x.HandleSettled(x.now, x.use, nil, true, nil)
 	}
 	return asked
 }
@@ -211,12 +211,12 @@ func TestWaitIsConfirmed(t *testing.T) {
 	x.HandleQueue(x.now, x.use, false)
 	x.Asked(x.now)
 	x.answer(map[string]time.Duration{a: 20 * ms, b: 120 * ms})
-	if changed, again := x.HandleSettled(x.now, x.use, nil, true); changed || !again {
+	if changed, again := x.HandleSettled(x.now, x.use, nil, true, nil); changed || !again {
 		t.Errorf("a wait that was seen once: changed %v, again %v", changed, again)
 	}
 	x.Asked(x.now)
 	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
-	if changed, again := x.HandleSettled(x.now, x.use, nil, true); changed || again || x.share(b) != 0.5 {
+	if changed, again := x.HandleSettled(x.now, x.use, nil, true, nil); changed || again || x.share(b) != 0.5 {
 		t.Errorf("a wait that has gone: changed %v, again %v, share %v", changed, again, x.share(b))
 	}
 }
@@ -228,13 +228,13 @@ func TestWaitThatSwallowsProbes(t *testing.T) {
 	x.Asked(x.now)
 	x.answer(map[string]time.Duration{a: 20 * ms})
 	x.now = x.now.Add(300 * ms)
-	if changed, _ := x.HandleSettled(x.now, x.use, []string{b}, true); !changed || math.Abs(x.share(b)-1./3) > 0.01 {
+	if changed, _ := x.HandleSettled(x.now, x.use, []string{b}, true, nil); !changed || math.Abs(x.share(b)-1./3) > 0.01 {
 		t.Errorf("changed %v, share %v", changed, x.share(b))
 	}
 	x = queueBench()
 	x.HandleQueue(x.now, x.use, false)
 	x.Asked(x.now)
-	if changed, again := x.HandleSettled(x.now, x.use, []string{a, b}, false); changed || again {
+	if changed, again := x.HandleSettled(x.now, x.use, []string{a, b}, false, nil); changed || again {
 		t.Error("judges when nothing was answered")
 	}
 	if !x.HandleQueue(x.now.Add(ms), x.use, false) {
@@ -473,9 +473,5 @@ func TestLate(t *testing.T) {
 	x.HandleLate(b) // its rate is not measured
 	if follow(); len(x.use.Long) > 0 || x.IsLate(b) {
 		t.Errorf("nothing to wait for: TCP does not take %v", x.use.Long)
-	}
-	x.HandleLate(b)
-	if x.Forget(func(p string) bool { return p == b }); x.IsLate(b) {
-		t.Error("a path that is gone is late")
 	}
 }

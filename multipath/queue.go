@@ -14,6 +14,7 @@ import (
 const (
 	queueNoise = 10 * time.Millisecond  // or a quarter of the round trip, if that is more: less is no queue
 	queueSure  = 100 * time.Millisecond // where rates are known
+	queueOwn   = 0.8                    // of a known rate: a path that delivers so much has not become slower
 	queueEvery = 50 * time.Millisecond  // between two questions where a queue was found, and once it has gone
 	queueFlips = 6                      // doublings of that at most, as shares go to and fro
 )
@@ -71,7 +72,10 @@ func (m *Machine[P]) Asked(now time.Time) {
 // twice, as one answer may be late for a host's other work, and to those where the
 // probes themselves got stuck or lost. It reports whether Costs has changed, and
 // whether the paths are to be probed for queues again at once. Without Asked it does nothing.
-func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered bool) (changed, again bool) {
+// carried is what paths deliver now, in bytes a second, as far as that is known: where shares go by rates, a queue
+// before a path that delivers what it can is that of a connection which fills its paths.
+func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered bool,
+	carried map[P]float64) (changed, again bool) {
 	q := &m.queues
 	if q.seen == nil || !answered {
 		q.seen = nil
@@ -85,7 +89,7 @@ func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered b
 	var slow, less []P
 	for _, p := range u.Paths {
 		wait, rtt := waits[p], m.lengths.by[p].rtt()
-		if wait <= 2*least+m.noise(rtt) {
+		if wait <= 2*least+m.noise(rtt) || m.followsRates() && carried[p] >= queueOwn*m.rates[p].Bytes {
 			continue
 		}
 		slow = append(slow, p)
@@ -115,10 +119,15 @@ func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered b
 // connection that fills its paths makes queues of different lengths all the same: it takes
 // more to distrust them, once.
 func (m *Machine[P]) noise(rtt time.Duration) time.Duration {
-	if m.areSure() && maps.Equal(m.queues.costs, m.queues.base) {
+	if m.followsRates() {
 		return max(queueSure, 2*rtt)
 	}
 	return max(queueNoise, rtt/4)
+}
+
+// followsRates reports whether all rates are known for sure, and nothing but these gives the shares.
+func (m *Machine[P]) followsRates() bool {
+	return m.areSure() && maps.Equal(m.queues.costs, m.queues.base)
 }
 
 // turn gives some paths less, and sets when to ask whether that was right.

@@ -117,6 +117,35 @@ func TestCostsByRates(t *testing.T) {
 	}
 }
 
+// A path gets the share at which it and the fastest one together carry most, however exactly trains have measured them:
+// never less than nine tenths of the sum, nor of that by rates within a tenth of the true ones.
+func TestCostsByInexactRates(t *testing.T) {
+	for _, c := range []struct {
+		ratio float64
+		want  uint8
+	}{
+		{1.6, 1}, {1.66, 1}, {1.68, 2}, {2.2, 2}, {2.3, 3}, {3.1, 3}, {3.3, 4}, {4.2, 4}, {4.3, 5}, {4.7, 5}, {5.5, 5},
+		{6.3, 6}, {8.4, 7}, {300, 15},
+	} {
+		costs := rateCosts(map[string]Measured{"a": sure(1000 * c.ratio), "b": sure(1000)})
+		if got := costs["b"]; got != c.want || costs["a"] != 0 {
+			t.Errorf("one path is %.2f times as fast: the other one costs %d, want %d", c.ratio, got, c.want)
+		}
+	}
+	for ratio := rateAlike; ratio < 100; ratio *= 1.01 {
+		if got := together(stepFor(ratio), ratio); got < 0.92*(1+1/ratio) {
+			t.Errorf("one path is %.2f times as fast as the other: both carry %.2f of %.2f", ratio, got, 1+1/ratio)
+		}
+	}
+	for _, ratio := range []float64{2, 5, 10} { // of the experiments
+		for _, wrong := range []float64{0.9, 1.1} {
+			if got := together(stepFor(wrong*ratio), ratio); got < 0.95*(1+1/ratio) {
+				t.Errorf("%.0f times as fast, measured %.1f: both carry %.2f of %.2f", ratio, wrong*ratio, got, 1+1/ratio)
+			}
+		}
+	}
+}
+
 // TCP waits for rates that are being measured on the path that seems to be the fastest, and keeps
 // a path that it takes already.
 func TestTCPWaitsForRates(t *testing.T) {
@@ -147,20 +176,24 @@ func TestTCPWaitsForRates(t *testing.T) {
 	}
 }
 
-// Where rates are known, a short queue changes no shares, and a long one does; after that short ones
-// count as well.
+// Where rates are known, a short queue changes no shares, and a long one does, unless the path delivers what it can;
+// after that short ones count as well.
 func TestQueuesWhereRatesAreKnown(t *testing.T) {
 	paths := []string{"a", "b"}
 	u := Use[string]{Paths: paths}
 	for _, c := range []struct {
-		known bool
-		waits []time.Duration // before a, in rounds of two questions
-		want  string
+		known   bool
+		waits   []time.Duration // before a, in rounds of two questions
+		carried map[string]float64
+		want    string
 	}{
-		{true, []time.Duration{60 * time.Millisecond}, "map[b:5]"},
-		{false, []time.Duration{60 * time.Millisecond}, "map[a:2]"},
-		{true, []time.Duration{200 * time.Millisecond}, "map[b:3]"},
-		{true, []time.Duration{200 * time.Millisecond, 60 * time.Millisecond}, "map[b:1]"},
+		{true, []time.Duration{60 * time.Millisecond}, nil, "map[b:5]"},
+		{false, []time.Duration{60 * time.Millisecond}, nil, "map[a:2]"},
+		{true, []time.Duration{200 * time.Millisecond}, nil, "map[b:3]"},
+		{true, []time.Duration{200 * time.Millisecond}, map[string]float64{"a": 81, "b": 1}, "map[b:5]"},
+		{true, []time.Duration{200 * time.Millisecond}, map[string]float64{"a": 79, "b": 20}, "map[b:3]"},
+		{false, []time.Duration{60 * time.Millisecond}, map[string]float64{"a": 100}, "map[a:2]"},
+		{true, []time.Duration{200 * time.Millisecond, 60 * time.Millisecond}, nil, "map[b:1]"},
 	} {
 		var m Machine[string]
 		now := time.Unix(1000, 0)
@@ -179,7 +212,7 @@ func TestQueuesWhereRatesAreKnown(t *testing.T) {
 				m.Asked(now)
 				m.HandleAnswer(now.Add(20*time.Millisecond), "b", now)
 				m.HandleAnswer(now.Add(20*time.Millisecond+wait), "a", now)
-				m.HandleSettled(now.Add(20*time.Millisecond+wait), u, nil, true)
+				m.HandleSettled(now.Add(20*time.Millisecond+wait), u, nil, true, c.carried)
 			}
 		}
 		if got := fmt.Sprint(m.queues.costsOf(paths)); got != c.want {

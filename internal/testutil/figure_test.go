@@ -86,6 +86,11 @@ func TestResultsAreDrawn(t *testing.T) {
 	if err != nil || len(all) == 0 {
 		t.Fatalf("figures %v: %v", all, err)
 	}
+	for _, f := range all {
+		if strings.HasPrefix(f.Says, "the same") {
+			t.Errorf("%s says %q: the table is in the order of names", f.Name, f.Says)
+		}
+	}
 	const page = "../../docs/results.md"
 	b, err := os.ReadFile(page)
 	if err != nil {

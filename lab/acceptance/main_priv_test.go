@@ -59,11 +59,12 @@ func runAll(m *testing.M) int {
 	if os.Geteuid() != 0 {
 		return m.Run() // every test skips by name
 	}
+	defer topo.CloseOnSignal()()
 	if err := topo.Sweep(); err != nil {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
 		return 1
 	}
-	dir, err := os.MkdirTemp("", "roam-acceptance")
+	dir, err := topo.TempDir()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -133,15 +133,16 @@ func wantLevel(t *testing.T, pair [2]kind, nodes [2]*node.Node) {
 	}
 }
 
-// shows counts the packets between two nodes that have a proof or a MAC, and the Locator Updates.
-func shows(tap *wiretap, a, b roam.NID) (keyed, updates int) {
+// shows counts the packets between two nodes that have a proof or a MAC, and the acknowledgements of Locator
+// Updates.
+func shows(tap *wiretap, a, b roam.NID) (keyed, acks int) {
 	keyed = tap.count(func(p ilnpwire.Packet) bool {
 		return (p.Src.NID == a && p.Dst.NID == b || p.Src.NID == b && p.Dst.NID == a) && (p.Proof != nil || p.Seal != nil)
 	})
 	for _, from := range []roam.NID{a, b} {
-		updates += tap.count(updateFrom(from, ilnpwire.Advertisement))
+		acks += tap.count(updateFrom(from, ilnpwire.Acknowledgement))
 	}
-	return keyed, updates
+	return keyed, acks
 }
 
 // TestPairs has hosts of all kinds talk with each other: each can begin, connections and datagrams go on as one moves,
@@ -176,9 +177,9 @@ func TestPairs(t *testing.T) {
 		w.talk(t, "cn", "tcp6", "mn", claimPort).echoed(t, "the other way")
 		wantLevel(t, pair, nodes)
 		w.lossless(t, u, began)
-		n, updates := shows(tap, w.nid("mn"), w.nid("cn"))
-		if both := pair[0] == keyed && pair[1] == keyed; n > 0 != both || updates == 0 {
-			t.Errorf("%d packets with a proof or a MAC, %d Locator Updates", n, updates)
+		n, acks := shows(tap, w.nid("mn"), w.nid("cn"))
+		if both := pair[0] == keyed && pair[1] == keyed; n > 0 != both || acks == 0 {
+			t.Errorf("%d packets with a proof or a MAC, %d acknowledgements of Locator Updates", n, acks)
 		}
 		noLeak(t, mn, cn)
 	})

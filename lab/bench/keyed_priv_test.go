@@ -38,7 +38,6 @@ func (w *world) pairKeys(b *testing.B) {
 func sideBySide(b *testing.B, links int, wire linkem.Params, mode, more string) (worlds [2]*world) {
 	b.Helper()
 	build(b)
-	must(b, topo.Sweep())
 	for i, name := range []string{"bench", "benchk"} {
 		w := newNamedWorld(b, name, links, wire)
 		w.more = more

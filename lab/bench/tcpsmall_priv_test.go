@@ -44,7 +44,7 @@ func BenchmarkTCPPackets(b *testing.B) {
 			(*connection).write, setting{}},
 		{"bulk", "4 MiB by TCP at the same MTU, Roam / plain IPv6", "MiB",
 			sliceBytes >> 20, 0.98, (*connection).bulk, setting{}},
-		{"bulk-nonce-always", "the same with a nonce in every segment", "MiB",
+		{"bulk-nonce-always", "4 MiB by TCP at the same MTU, a nonce in every segment, Roam / plain IPv6", "MiB",
 			sliceBytes >> 20, 0.60, (*connection).bulk, setting{options: "nonce=always"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -158,8 +158,10 @@ func BenchmarkConnectWithoutILNP(b *testing.B) {
 	}{
 		{"problem", "connection to a host that answers with Parameter Problem, beyond plain IPv6", milli(2*farAway) + 1, false, false,
 			connectTimes},
-		{"silence", "the same where the path drops the option", 1000, true, false, connectTimes / 3},
-		{"remembered", "the same once it is remembered", 1, false, true, connectTimes / 3},
+		{"silence", "connection to a host without ILNP where the path drops the option, beyond plain IPv6", 1000,
+			true, false, connectTimes / 3},
+		{"remembered", "connection to a host that is remembered to have no ILNP, beyond plain IPv6", 1, false, true,
+			connectTimes / 3},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			w := newWorld(b, 1, linkem.Params{Delay: farAway})

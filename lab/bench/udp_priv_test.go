@@ -29,8 +29,10 @@ func BenchmarkUDPPackets(b *testing.B) {
 		setting
 	}{
 		{"settled", "64-byte UDP datagrams, Roam / plain IPv6", settledBound(), setting{}},
-		{"from-address", "the same, identifiers from addresses", 0.93, setting{fromAddress: true}},
-		{"nonce-always", "the same with a nonce in every packet", 0, setting{options: "nonce=always"}},
+		{"from-address", "64-byte UDP datagrams, identifiers from addresses, Roam / plain IPv6", 0.93,
+			setting{fromAddress: true}},
+		{"nonce-always", "64-byte UDP datagrams, a nonce in every packet, Roam / plain IPv6", 0,
+			setting{options: "nonce=always"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			f := testutil.Figure{Name: "UDPPackets/" + c.name, Says: c.says}

@@ -2,12 +2,16 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"roam"
 	"roam/internal/testutil"
@@ -28,17 +32,45 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == workload.AgentArg {
 		os.Exit(workload.AgentMain(os.Args[2:]))
 	}
-	dir, err := os.MkdirTemp("", "roam-bench")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	os.Exit(runAll(m))
+}
+
+// runAll leaves no network behind when a signal ends the benchmarks, and removes what killed ones have left.
+func runAll(m *testing.M) int {
+	defer topo.CloseOnSignal()()
+	err := endWithParent()
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, topo.Sweep())
 	}
+	dir, made := topo.TempDir()
+	if err = errors.Join(err, made); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
 	if bin = node.In(dir); os.Getenv(binariesEnv) != "" {
 		bin = node.In(os.Getenv(binariesEnv))
 	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	if os.Getenv(victimEnv) != "" {
+		return victim()
+	}
+	return m.Run()
+}
+
+// endWithParent has the kernel send SIGTERM when the parent ends: a go command that gets that
+// signal ends at once, and leaves its test program alone. The kernel keeps that request with
+// the thread that made it, so this one stays.
+func endWithParent() error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0)
+		select {}
+	}()
+	if err := <-done; err != nil {
+		return fmt.Errorf("end with the parent: %w", err)
+	}
+	return nil
 }
 
 // build compiles the programs; only a benchmark that runs pays for it.
@@ -91,7 +123,6 @@ type world struct {
 func newWorld(b *testing.B, links int, wire linkem.Params) *world {
 	b.Helper()
 	build(b)
-	must(b, topo.Sweep())
 	return newNamedWorld(b, "bench", links, wire)
 }
 

@@ -26,11 +26,12 @@ func runAll(m *testing.M) int {
 	if os.Geteuid() != 0 {
 		return m.Run() // tests that need root skip by name
 	}
+	defer topo.CloseOnSignal()()
 	if err := topo.Sweep(); err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
 		return 1
 	}
-	dir, err := os.MkdirTemp("", "roam-interop")
+	dir, err := topo.TempDir()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
 		return 1

@@ -27,7 +27,8 @@ func runAll(m *testing.M) int {
 	if os.Geteuid() != 0 {
 		return m.Run() // every test skips by name
 	}
-	dir, err := os.MkdirTemp("", "roam-links")
+	defer topo.CloseOnSignal()()
+	dir, err := topo.TempDir()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -139,7 +139,8 @@ func TestRenderIsWellFormedAndSelfContained(t *testing.T) {
 	}
 	text := string(b)
 	for _, want := range []string{"not measured", "FAIL", "1 session", "&lt;keeps&gt;",
-		"fail: 3 of 8 claims hold, 1 does not, 4 not measured", `class="stall"`, "stood still", "<dt>stall</dt>",
+		"fail: 3 of 8 claims hold, 1 does not, 3 not judged, 1 not measured", `class="stall"`, "stood still",
+		"<dt>stall</dt>",
 		"soft → net2",
 		"55 ms (Tab. 2)", "near 0 (Fig. 5)", "spread of the runs", "published mean 47", "Spread over the runs",
 		`download="synthetic-gaps.csv"`} {

@@ -140,8 +140,22 @@ func tally(r *result.Result) string {
 	} else if fail > 0 {
 		s += fmt.Sprintf(", %d do not", fail)
 	}
+	if n := unjudged(r); n > 0 {
+		missed -= n
+		s += fmt.Sprintf(", %d not judged", n)
+	}
 	if missed > 0 {
 		s += fmt.Sprintf(", %d not measured", missed)
 	}
 	return s
+}
+
+// unjudged counts the claims of time that were measured on a disturbed machine.
+func unjudged(r *result.Result) (n int) {
+	for _, c := range r.Claims {
+		if c.Disturbed {
+			n++
+		}
+	}
+	return n
 }

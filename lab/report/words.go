@@ -58,6 +58,10 @@ func found(r *result.Result) string {
 	case fail == 0 && pass > 1:
 		s = fmt.Sprintf("All %d claims that it measured hold", pass)
 	}
+	if n := unjudged(r); n > 0 {
+		missed -= n
+		s += fmt.Sprintf(", and %d of time were not judged", n)
+	}
 	if missed > 0 {
 		s += fmt.Sprintf(", and %d could not be measured", missed)
 	}

@@ -149,6 +149,10 @@ func TestLead(t *testing.T) {
 	if got := lead(r); got != want {
 		t.Errorf("lead:\n%s\nwant:\n%s", got, want)
 	}
+	r.Claims[0].Disturbed, r.Claims[0].Measured = true, false
+	if got := lead(r); !strings.Contains(got, "hold, and 1 of time were not judged, and 1 could not be measured.") {
+		t.Errorf("lead of a disturbed machine: %s", got)
+	}
 	r.Claims = r.Claims[2:]
 	if got := lead(r); !strings.Contains(got, "measured none of its claims") || !strings.Contains(got, "Roam's own") {
 		t.Errorf("lead of nothing measured: %s", got)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The kinds of claims. A noisy machine can fail a timing claim of a sound
@@ -130,9 +131,11 @@ type Claim struct {
 	Disturbed bool `json:"disturbed,omitempty"`
 }
 
-// Verdict returns "pass", "FAIL" or "not measured".
+// Verdict returns "pass", "FAIL", "not measured", or "not judged" for a disturbed claim.
 func (c Claim) Verdict() string {
 	switch {
+	case c.Disturbed:
+		return "not judged"
 	case !c.Measured:
 		return "not measured"
 	case c.Pass:
@@ -166,6 +169,9 @@ func ParseExpect(b []byte) ([]Expectation, error) {
 	return doc.Claims, nil
 }
 
+// backRE finds "the same" without a noun in the words of a claim: they refer to the claim before.
+var backRE = regexp.MustCompile(`(?:^|[,:;] )[Tt]he same(?:$|[,:;.]| (?:as|by|for|in|less|of|over|with|without)\b)`)
+
 func (e Expectation) check() error {
 	switch {
 	case e.ID == "" || e.Metric == "" || e.Source == "":
@@ -178,6 +184,8 @@ func (e Expectation) check() error {
 		return fmt.Errorf("of %q is none of spread, mean and median", e.Of)
 	case e.Place != "" && e.Published == nil:
 		return fmt.Errorf("a place in a publication, and no published value")
+	case backRE.MatchString(e.Says):
+		return fmt.Errorf("%q refers to another claim, which reports show elsewhere", e.Says)
 	}
 	for _, g := range e.Needs {
 		if g.Metric == "" || !validOp(g.Op) || g.Reason == "" {
@@ -239,7 +247,8 @@ func (r *Result) judge(e Expectation) Claim {
 	}
 	if why := r.StallMonitor.Excuse(); e.Kind == Timing && why != "" {
 		c.Disturbed = true
-		c.Reason = fmt.Sprintf("%s; measured: %s", why, strconv.FormatFloat(v, 'g', 4, 64))
+		c.Reason = fmt.Sprintf("%s, so %s does not count", why,
+			strings.TrimSpace(strconv.FormatFloat(v, 'g', 4, 64)+" "+e.Unit))
 		return c
 	}
 	c.Measured, c.Value, c.Pass = true, &v, holds(v, e.Op, e.Bound)

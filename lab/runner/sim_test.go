@@ -38,6 +38,19 @@ func TestExperimentsInVirtualTime(t *testing.T) {
 	}
 }
 
+// At a round trip of 200 ms repeats of an update counted as early refreshes once.
+func TestDualityOverALongPath(t *testing.T) {
+	t.Parallel()
+	res := virtually(t, "yanagida-duality-udp", Options{
+		Preset: "quick", Engine: exp.Sim, State: t.TempDir(), Set: []string{"rtts_ms=200"},
+	})
+	for _, c := range res.Claims {
+		if c.Measured && !c.Pass {
+			t.Errorf("%s: %v, want %s %v", c.ID, *c.Value, c.Op, c.Bound)
+		}
+	}
+}
+
 func virtually(t *testing.T, name string, opt Options) *result.Result {
 	t.Helper()
 	res, err := Run(t.Context(), name, opt)

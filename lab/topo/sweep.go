@@ -34,35 +34,53 @@ type state struct {
 	Start uint64 `json:"start"` // clock ticks since boot, proc_pid_stat(5) field 22
 }
 
-// labs counts the open labs of this process.
+// labs are the open labs of this process.
 var labs struct {
 	sync.Mutex
-	n int
+	open   []*Lab
+	ending bool // no more of them
 }
 
 // register records this process when it creates its first lab, before the first namespace,
 // so that every object has a known owner.
-func register() error {
+func register(l *Lab) error {
 	labs.Lock()
 	defer labs.Unlock()
-	if labs.n == 0 {
+	if labs.ending {
+		return fmt.Errorf("start lab %s: %w", l.name, errClosed)
+	}
+	if len(labs.open) == 0 {
 		if err := writeRecord(os.Getpid()); err != nil {
 			return fmt.Errorf("record own process: %w", err)
 		}
 	}
-	labs.n++
+	labs.open = append(labs.open, l)
 	return nil
 }
 
 // unregister removes the record with the last lab.
-func unregister() error {
+func unregister(l *Lab) error {
 	labs.Lock()
 	defer labs.Unlock()
-	labs.n--
-	if labs.n > 0 {
+	labs.open = slices.DeleteFunc(labs.open, func(o *Lab) bool { return o == l })
+	if len(labs.open) > 0 {
 		return nil
 	}
 	return os.Remove(statePath(os.Getpid()))
+}
+
+// closeAll closes the open labs, for a process that ends. One that another goroutine is
+// closing it waits for.
+func closeAll() error {
+	labs.Lock()
+	labs.ending = true
+	open := slices.Clone(labs.open)
+	labs.Unlock()
+	var errs []error
+	for _, l := range open {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func writeRecord(pid int) error {

@@ -34,14 +34,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// victim builds a lab with all that a lab can leave behind, says so and
+// victim builds two labs, one with all that a lab can leave behind, says so and
 // blocks.
 func victim() error {
 	l, err := New("victim")
 	if err != nil {
 		return err
 	}
-	defer l.CloseOnSignal()()
+	defer CloseOnSignal()()
+	more, err := New("victimtoo")
+	if err != nil {
+		return err
+	}
+	if _, err := more.Host("a"); err != nil {
+		return err
+	}
 	a, err := l.Host("a")
 	if err != nil {
 		return err
@@ -101,8 +108,8 @@ func TestSweepAfterKill(t *testing.T) {
 	c, daemon := startVictim(t)
 	name := nameOf(c)
 	must(t, Sweep())
-	// Per host a namespace and a cgroup, and a directory for the lab.
-	if got := leftovers(t, name); len(got) != 5 {
+	// Per host a namespace and a cgroup, and a directory for each lab.
+	if got := leftovers(t, name); len(got) != 8 {
 		t.Fatalf("a living process has %v", got)
 	}
 	files := filepath.Join(os.TempDir(), fmt.Sprintf("%s%d-files-x", prefix, c.Process.Pid))
@@ -155,8 +162,9 @@ func TestCloseOnSignal(t *testing.T) {
 // A record with another start time belongs to an earlier process with the same id.
 func TestReusedPID(t *testing.T) {
 	testutil.NeedRoot(t)
-	must(t, register())
-	defer func() { must(t, unregister()) }()
+	l := &Lab{}
+	must(t, register(l))
+	defer func() { must(t, unregister(l)) }()
 	pid := os.Getpid()
 	if !owns(pid) {
 		t.Error("this process does not own what is its own")

@@ -50,10 +50,11 @@ func New(name string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := register(); err != nil {
+	l := &Lab{name: fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), name), cgRoot: root}
+	if err := register(l); err != nil {
 		return nil, err
 	}
-	return &Lab{name: fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), name), cgRoot: root}, nil
+	return l, nil
 }
 
 // Name returns the common prefix of the names of all namespaces and cgroups of this
@@ -118,20 +119,21 @@ func (l *Lab) Close() error {
 	if err := os.RemoveAll(filepath.Join(StateDir, l.name)); err != nil {
 		errs = append(errs, fmt.Errorf("remove files of lab: %w", err))
 	}
-	errs = append(errs, unregister())
+	errs = append(errs, unregister(l))
 	return errors.Join(errs...)
 }
 
-// CloseOnSignal closes the lab on SIGINT or SIGTERM and exits with status 128 plus the
-// signal's number. The caller calls stop when it closes the lab itself.
-func (l *Lab) CloseOnSignal() (stop func()) {
+// CloseOnSignal closes all labs of this process on SIGINT or SIGTERM and exits with status 128
+// plus the signal's number. From the signal on New fails. After stop, signals end the process
+// as usual.
+func CloseOnSignal() (stop func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM)
 	quit := make(chan struct{})
 	go func() {
 		select {
 		case s := <-ch:
-			if err := l.Close(); err != nil {
+			if err := closeAll(); err != nil {
 				fmt.Fprintln(os.Stderr, "close lab:", err)
 			}
 			code := 128

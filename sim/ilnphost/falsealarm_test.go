@@ -98,3 +98,32 @@ func TestNoFalseAlarmWhenPathsBecomeUneven(t *testing.T) {
 		}
 	}
 }
+
+// TestNoFalseAlarmOfFullQueues: datagrams of the size of a probe, a few more than the paths carry, take each place in
+// the queues as soon as it is free, so that these swallow most probes for seconds. Data pass, and both paths stay.
+func TestNoFalseAlarmOfFullQueues(t *testing.T) {
+	const rate, size, each = 500, 80, 128 // datagrams a second each way, and their bytes, and those on the wire
+	for _, percent := range []int{98, 95, 90} {
+		p := newForked(t, ilnp.Duality, multipath.Normal, 0, near)
+		p.up.Stop()
+		p.down.Stop()
+		p.Run(time.Second)
+		for link := range roam.LinkID(2) {
+			p.mobile.at(link+1).wire.Set(sim.Both, sim.Params{
+				Delay: 5 * time.Millisecond, Rate: rate / 2 * each * percent / 100, Queue: 100 * each,
+			})
+		}
+		up, down := p.mobile.Stream(p.server, time.Second/rate, size), p.server.Stream(p.mobile, time.Second/rate, size)
+		n := 0
+		p.Brief = true
+		p.Told = func(_ *Node, e ilnp.Event) {
+			if e.Kind == ilnp.PathAvoided {
+				n++
+			}
+		}
+		p.Run(10 * time.Minute)
+		if n > 0 || up.Sent < rate*500 || down.Came.IsZero() {
+			t.Errorf("paths carry %d %%: %d false moves in ten minutes with %d datagrams", percent, n, up.Sent)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 func TestRatesChange(t *testing.T) {
 	const rtt, dataOfPacket = 20 * time.Millisecond, 0.94
 	for _, c := range []struct{ a, b, link, to int }{ // Mb/s
-		{50, 50, 1, 10}, {50, 25, 1, 10}, {50, 25, 2, 5}, {50, 10, 2, 50},
+		{50, 50, 1, 10}, {47, 47, 1, 10}, {50, 25, 1, 10}, {50, 25, 2, 5}, {50, 10, 2, 50},
 	} {
 		for _, lead := range []time.Duration{4000, 4040, 4120} {
 			t.Run(fmt.Sprint(c, lead*time.Millisecond), func(t *testing.T) {

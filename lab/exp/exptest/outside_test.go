@@ -61,11 +61,7 @@ var allowed = map[string]string{
 // What a claim judges comes from packets and from the applications' own records. Whatever asks
 // Roam is listed with a reason, and no claim judges a metric that is the daemon's.
 func TestJudgedFromOutside(t *testing.T) {
-	files, err := filepath.Glob("../*/expect*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
+	for _, file := range expectations(t) {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

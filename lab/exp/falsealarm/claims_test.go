@@ -150,6 +150,10 @@ func TestTable(t *testing.T) {
 	if got := r.Tables[0].Rows; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("table\n%v, want\n%v", got, want)
 	}
+	moved := "[[soft loss mobile host 4.9 net2 net1] [soft loss mobile host 5.1 net1 net2]]"
+	if len(r.Tables) != 2 || fmt.Sprint(r.Tables[1].Rows) != moved {
+		t.Errorf("moves: %v", r.Tables[1:])
+	}
 	if n := r.Metrics["daemon_soft_avoided"]; n != 2 {
 		t.Errorf("%v paths avoided", n)
 	}

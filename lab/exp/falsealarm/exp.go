@@ -44,6 +44,7 @@ const (
 	patience = 20 * time.Second
 	every    = 100 * time.Millisecond // between two readings of the links
 	headers  = 14 + 40 + 8            // of a datagram, in a frame
+	asks     = "60"                   // how often a router asks for its host before it takes it for gone, once a second
 )
 
 var (
@@ -51,10 +52,10 @@ var (
 	cells = []string{"load", "loss", "jitter", "queue"}
 )
 
-// reading is what each end has handed to the links so far, in bytes, before any queue.
+// reading is what each end has sent by each network so far, in bytes, before any queue.
 type reading struct {
 	at      time.Time
-	up, own map[string]uint64 // the mobile host, the router of each network
+	up, own map[string]uint64 // what the mobile host has handed to the link; what has come to its router for it
 }
 
 // seen holds all measurements of a mode.
@@ -93,6 +94,13 @@ func measure(ctx context.Context, env *exp.Env, mode string) (v *seen, err error
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.Mobile().Node.WaitUsable(ctx, links...); err != nil {
 		return nil, err
+	}
+	// By default a router asks three times and drops what comes for the host for as long as the answer waits in a
+	// queue of 2 s each way. Such a path would not work, and the cells are of paths that do.
+	for _, r := range s.Mobile().Routers {
+		if err := r.Sysctl("net.ipv6.neigh.lan.ucast_solicit", asks); err != nil {
+			return nil, err
+		}
 	}
 	return pass(ctx, env, s, mode)
 }
@@ -161,11 +169,12 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene, mode string) (*seen
 	rctx, stop := context.WithCancel(ctx)
 	v := &seen{mode: mode}
 	var reader sync.WaitGroup
-	reader.Go(func() { v.read(rctx, s) })
+	var unread error
+	reader.Go(func() { unread = v.read(rctx, s) })
 	t, err := s.Run(ctx, plan(p, mode), func() []live.Session { return []live.Session{workload.Row(udp)} })
 	stop()
 	reader.Wait()
-	if err != nil {
+	if err = errors.Join(err, unread); err != nil {
 		return nil, err
 	}
 	v.start, v.events = t.Start, t.Events
@@ -175,20 +184,25 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene, mode string) (*seen
 	return v, err
 }
 
-// read reads the links until the context ends.
-func (v *seen) read(ctx context.Context, s *scene.Scene) {
+// read reads the links until the context ends. What the correspondent sends is counted where it comes to the router:
+// that may keep or drop it while it looks for its host.
+func (v *seen) read(ctx context.Context, s *scene.Scene) error {
 	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
 		r := reading{at: time.Now(), up: map[string]uint64{}, own: map[string]uint64{}}
 		for _, name := range links {
 			r.up[name] = s.Mobile().Links[name].Counters(linkem.AB).Bytes
-			r.own[name] = s.Mobile().Links[name].Counters(linkem.BA).Bytes
+			stats, err := s.Mobile().Routers[name].Stats("wan")
+			if err != nil {
+				return err
+			}
+			r.own[name] = stats.RxBytes
 		}
 		v.readings = append(v.readings, r)
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-t.C:
 		}
 	}

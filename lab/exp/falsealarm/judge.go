@@ -3,6 +3,7 @@ package falsealarm
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"roam/lab/exp"
@@ -16,8 +17,14 @@ const (
 	judgeFrom = 500 * time.Millisecond // after the impairment began: a window of the time before it is no part of the cell
 )
 
-// moves counts how often an end has left a link or taken another one within a span.
-func moves(list []reading, pick func(reading) map[string]uint64, from, to time.Time) (n int) {
+// move is that an end has left a link or taken another one.
+type move struct {
+	at       time.Time
+	was, now []string // the links in use
+}
+
+// moves returns those of an end within a span.
+func moves(list []reading, pick func(reading) map[string]uint64, from, to time.Time) (all []move) {
 	var used []string
 	for i, a := range list {
 		if a.at.Before(from) {
@@ -29,11 +36,11 @@ func moves(list []reading, pick func(reading) map[string]uint64, from, to time.T
 		}
 		now := usedBetween(pick(a), pick(list[i+j]))
 		if used != nil && !slices.Equal(now, used) {
-			n++
+			all = append(all, move{a.at, used, now})
 		}
 		used = now
 	}
-	return n
+	return all
 }
 
 // usedBetween returns the links that carried more than leastUse per cent of the bytes.
@@ -88,6 +95,9 @@ func judge(env *exp.Env, all []*seen) {
 	table := result.Table{Title: "Every cell", Columns: []string{
 		"mode", "cell", "moves of the mobile host", "of the other", "lost %", "delay, median and worst, ms",
 	}}
+	each := result.Table{Title: "Every move", Columns: []string{
+		"mode", "cell", "end", "s into the cell", "links before", "links after",
+	}}
 	for _, mode := range []string{"soft", "duality"} {
 		if !slices.ContainsFunc(all, func(v *seen) bool { return v.mode == mode }) {
 			for _, cell := range cells {
@@ -112,7 +122,15 @@ func judge(env *exp.Env, all []*seen) {
 			to := from.Add(p.Seconds("cell_s"))
 			mobile := moves(v.readings, func(k reading) map[string]uint64 { return k.up }, from.Add(judgeFrom), to)
 			other := moves(v.readings, func(k reading) map[string]uint64 { return k.own }, from.Add(judgeFrom), to)
-			r.Set(v.mode+"_"+cell+"_moves", float64(mobile+other))
+			r.Set(v.mode+"_"+cell+"_moves", float64(len(mobile)+len(other)))
+			for k, list := range [][]move{mobile, other} {
+				for _, m := range list {
+					each.Rows = append(each.Rows, []string{
+						v.mode, cell, []string{"mobile host", "other"}[k], fmt.Sprintf("%.1f", m.at.Sub(from).Seconds()),
+						strings.Join(m.was, ", "), strings.Join(m.now, ", "),
+					})
+				}
+			}
 			there := 0.0
 			if isThere(p, cell, v.up, from, to) && isThere(p, cell, v.down, from, to) {
 				there = 1
@@ -120,7 +138,7 @@ func judge(env *exp.Env, all []*seen) {
 			r.Set(v.mode+"_"+cell+"_there", there)
 			d, c := delays(v.up, from, to), v.up.Count(from, to)
 			lost := fmt.Sprintf("%.1f", 100*float64(c.Lost)/float64(max(c.Written, 1)))
-			row := []string{v.mode, cell, fmt.Sprint(mobile), fmt.Sprint(other), lost, "-"}
+			row := []string{v.mode, cell, fmt.Sprint(len(mobile)), fmt.Sprint(len(other)), lost, "-"}
 			if len(d) > 0 {
 				row[5] = fmt.Sprintf("%.0f, %.0f", d[len(d)/2], d[len(d)-1])
 			}
@@ -128,4 +146,7 @@ func judge(env *exp.Env, all []*seen) {
 		}
 	}
 	r.Tables = append(r.Tables, table)
+	if len(each.Rows) > 0 {
+		r.Tables = append(r.Tables, each)
+	}
 }

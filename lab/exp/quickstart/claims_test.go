@@ -179,7 +179,14 @@ func (x *records) flow(way string, fault func(*exptest.Datagram), pause time.Dur
 
 // judge extracts all metrics.
 func (x *records) judge(r *result.Result, _ int) {
-	with, tr := x.pass(false), &traffic{overflows: x.spilled, outcome: map[string]error{}}
+	with, without := x.passes()
+	judge(&exp.Env{Params: x.p, Result: r}, with, without)
+}
+
+// passes makes the records of both passes.
+func (x *records) passes() (with, without *trace) {
+	with = x.pass(false)
+	tr := &traffic{overflows: x.spilled, outcome: map[string]error{}}
 	first := x.hardAdvert() + 27*time.Millisecond
 	away := exptest.Within(with.plan.hard, first-5*time.Millisecond)
 	probe := func(more func(*exptest.Datagram)) func(*exptest.Datagram) {
@@ -211,7 +218,8 @@ func (x *records) judge(r *result.Result, _ int) {
 	with.traffic = tr
 	with.routeDiff = differences(parseRoutes(routesBefore), parseRoutes(x.routes), "afterwards")
 
-	without, from := x.pass(true), time.Duration(0)
+	without = x.pass(true)
+	from := time.Duration(0)
 	for _, s := range without.plan.Steps {
 		if s.Op == scene.Detach && s.Link == "net1" {
 			from = s.At
@@ -232,7 +240,7 @@ func (x *records) judge(r *result.Result, _ int) {
 	if x.control != nil {
 		x.control(without)
 	}
-	judge(&exp.Env{Params: x.p, Result: r}, with, without)
+	return with, without
 }
 
 // lose loses the datagrams sent within a span.

@@ -175,16 +175,13 @@ func (t *trace) sessionMetrics(r *result.Result) {
 // softMetrics judges everything but the hard handoff.
 func (t *trace) softMetrics(r *result.Result) {
 	var doubled, misorders int
-	var spans [][2]time.Time
 	for _, s := range t.softSpans() {
-		spans = append(spans, [2]time.Time{t.At(s.from), t.At(s.to)})
 		for _, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
 			c := f.Count(t.At(s.from), t.At(s.to))
 			doubled, misorders = doubled+c.Doubled, misorders+c.Misorders
 		}
 	}
-	lost := scene.Owners{Overflows: t.traffic.overflows}.Account("all but the hard handoff", t.traffic.flowUp,
-		t.traffic.flowDown, spans...)
+	lost := t.softLoss()
 	r.AddLoss(lost)
 	r.Set("udp_soft_sent", float64(lost.Sent-lost.Refused))
 	r.Set("udp_soft_lost", float64(lost.Roam()))
@@ -212,6 +209,16 @@ func (t *trace) softMetrics(r *result.Result) {
 	r.Set("soft_advert_lead_ms", lead)
 	r.Set("daemon_ra_to_locator_ms", ra)
 	r.Set("ra_to_data_ms", data)
+}
+
+// softLoss says whose the datagrams are that were lost outside the hard handoff.
+func (t *trace) softLoss() result.Loss {
+	var spans [][2]time.Time
+	for _, s := range t.softSpans() {
+		spans = append(spans, [2]time.Time{t.At(s.from), t.At(s.to)})
+	}
+	return scene.Owners{Overflows: t.traffic.overflows}.Account("all but the hard handoff", t.traffic.flowUp,
+		t.traffic.flowDown, spans...)
 }
 
 // since is the time between two moments in milliseconds; NaN if one of them never was.

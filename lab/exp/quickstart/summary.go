@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-
-	"roam/lab/workload/udpflow"
 )
 
 // summary says in a few sentences what survived and what it cost; without is nil if there
@@ -26,14 +24,11 @@ func (t *trace) summary(without *trace) string {
 	if len(died) > 0 {
 		said += " (not: " + strings.Join(died, ", ") + ")"
 	}
-	var soft udpflow.Count
-	for _, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
-		for _, s := range t.softSpans() {
-			c := f.Count(t.At(s.from), t.At(s.to))
-			soft.Written, soft.Lost = soft.Written+c.Written, soft.Lost+c.Lost
-		}
+	soft := t.softLoss()
+	said += fmt.Sprintf(". Of %d datagrams outside the hard handoff %d were lost", soft.Sent, soft.Roam())
+	if others := soft.Lost - soft.Roam(); others > 0 {
+		said += fmt.Sprintf(", and %d by full buffers of the lab itself", others)
 	}
-	said += fmt.Sprintf(". Of %d datagrams outside the hard handoff %d were lost", soft.Written, soft.Lost)
 	gap, hardLost := math.NaN(), -1
 	for _, h := range list {
 		switch {
@@ -69,6 +64,6 @@ func (t *trace) control(without *trace) string {
 		return fmt.Sprintf(" On plain IPv6 nothing arrived for the %.1f s in which the first network was away.",
 			to.Sub(from).Seconds())
 	}
-	return fmt.Sprintf(" On plain IPv6 %d units arrived in the %.1f s in which the first network was away.", sum,
+	return fmt.Sprintf(" On plain IPv6 data arrived, too, in the %.1f s in which the first network was away.",
 		to.Sub(from).Seconds())
 }

@@ -2,6 +2,7 @@ package simpson
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -193,6 +194,9 @@ func TestJudgedRates(t *testing.T) {
 		got := f.behind > 0
 		if got != c.behind || f.longer > 0 != got || f.added > 0 != got || f.cells > 0 != got || f.jitter > 0 != got {
 			t.Errorf("%s: judged %v, want %v: %+v", name, got, c.behind, f)
+		}
+		if math.IsInf(f.sentWithout, 1) == c.behind {
+			t.Errorf("%s: without Roam %g %% were sent", name, f.sentWithout)
 		}
 		if f.datagramsLost > 0 != c.lost || f.fullLost > 0 != c.full {
 			t.Errorf("%s: lost %d of %d, with a full link %d of %d", name, f.datagramsLost, f.datagrams, f.fullLost, f.full)
