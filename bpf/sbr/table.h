@@ -6,6 +6,8 @@
 #ifndef ROAM_SBR_TABLE_H
 #define ROAM_SBR_TABLE_H
 
+#include <linux/errno.h>
+
 #include "rule.h"
 #include "../lib/order.h"
 
@@ -34,9 +36,11 @@ static __always_inline struct flow *in_set(struct flow_set *s, const struct flow
 
 	for (int i = 0; i < SET_FLOWS; i++) {
 		const struct flow *f = &s->place[i].flow;
-		__u64 other = (*(const volatile __u64 *)&f->key.inside.v ^ k->inside.v) |
-			      (*(const volatile __u64 *)&f->key.outside.v ^ k->outside.v);
+		__u64 inside = *(const volatile __u64 *)&f->key.inside.v;
+		__u64 other = inside ^ k->inside.v;
 
+		f = after(f, inside); /* else outside may be that of a flow that was there before */
+		other |= *(const volatile __u64 *)&f->key.outside.v ^ k->outside.v;
 		other |= -other;
 		asm volatile("%0 s>>= 63" : "+r"(other)); /* no bit of the right one is set now */
 		found |= ~other & (i + 1);
@@ -114,28 +118,33 @@ full:
 	return -1;
 }
 
-enum change { CHANGED, NOT_CHANGED, SET_LOCKED };
+enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
 
-/* Writes a flow, new or known; NOT_CHANGED: there is no space. */
+/* Writes a flow, new or known; NOT_CHANGED: there is no space. NONCE_KNOWN: it has one of the nonces,
+ * so the two are of no new session. What was pending may be older than the flow, where another
+ * processor has confirmed it meanwhile.
+ */
 static __always_inline enum change put_flow(const struct flow *now)
 {
 	__u32 n = set_of(&now->key);
 	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	enum change done = CHANGED;
 	struct flow *f;
-	int err = 0;
 
 	if (!s || lock_set(s))
 		return SET_LOCKED;
 	f = known_flow(&now->key);
-	if (f)
-		write_flow(f, now);
+	if (!f)
+		done = add_flow(s, now) ? NOT_CHANGED : CHANGED;
+	else if (same_nonce(&f->inward, &now->inward) || same_nonce(&f->outward, &now->outward))
+		done = NONCE_KNOWN;
 	else
-		err = add_flow(s, now);
+		write_flow(f, now);
 	unlock_set(s);
-	return err ? NOT_CHANGED : CHANGED;
+	return done;
 }
 
-/* Removes a flow; NOT_CHANGED: there is none. */
+/* Removes a flow; NOT_CHANGED: there is none. SET_LOCKED: it, or the kernel's table, is in use. */
 static __always_inline enum change remove_flow(const struct flow_key *k)
 {
 	__u32 n = set_of(k), zero = 0;
@@ -143,16 +152,20 @@ static __always_inline enum change remove_flow(const struct flow_key *k)
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
 	enum change done = CHANGED;
 	struct flow *f;
+	long err;
 
 	if (!s || !known)
 		return NOT_CHANGED;
 	if (lock_set(s))
 		return SET_LOCKED;
 	f = in_set(s, k);
-	if (f)
+	if (f) {
 		__sync_lock_test_and_set(&f->key.inside.v, 0);
-	else if (bpf_map_delete_elem(&flows, k))
-		done = NOT_CHANGED;
+	} else {
+		err = bpf_map_delete_elem(&flows, k);
+		if (err)
+			done = err == -ENOENT ? NOT_CHANGED : SET_LOCKED;
+	}
 	if (done == CHANGED)
 		__sync_fetch_and_add(known, -1);
 	unlock_set(s);

@@ -16,7 +16,7 @@ import (
 )
 
 // setCount is how many sets of places there are for flows: four places for three flows, so that nine in
-// ten flows of a full table find one.
+// ten flows of a table that fills up find one, and four in five once many have come and gone.
 func setCount(maxFlows int) uint32 { return uint32(maxFlows/(setFlows-1)) + 1 }
 
 // setFlows is SET_FLOWS of bpf/sbr/types.h.
@@ -52,7 +52,7 @@ func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
 		return FlowEntry{}, false
 	}
 	for _, place := range s.Place {
-		if place.Flow.Key == key {
+		if place.Flow.Key == key && key.Inside != (bpfHalf{}) { // that of a free place is 0
 			return entry(place.Flow, t), true
 		}
 	}

@@ -183,6 +183,75 @@ func TestFlowRenewed(t *testing.T) {
 	}
 }
 
+// A processor that read what was pending before another one confirmed the flow writes it back afterwards.
+// With that one nonce, another node's does not replace the flow's. A new session of both still does.
+func TestOlderPending(t *testing.T) {
+	s := newSharers(t, 5) // the last has no place in the set
+	other, newer := ilnp.Nonce{Len: 4, Bytes: [12]byte{8}}, ilnp.Nonce{Len: 4, Bytes: [12]byte{9}}
+	for i := range 5 {
+		far := roam.ILV{L64: remote, NID: s.outside[i]}
+		fromInside := func(n ilnp.Nonce) { s.run(s.objs.SbrInsideIngress, s.echo(mine, far, n, true, 1, 56)) }
+		fromOutside := func(n ilnp.Nonce) {
+			s.run(s.objs.SbrUplinkIngress, s.echo(far, roam.ILV{L64: siteA, NID: insideNID}, n, false, 1, 56))
+		}
+		want := func(after string, out, in ilnp.Nonce) {
+			t.Helper()
+			if f, _ := s.Flow(s.key(i), s.table); f.Outward != out || f.Inward != in {
+				t.Errorf("%s, flow %d has nonces %x and %x", after, i, f.Outward.Bytes, f.Inward.Bytes)
+			}
+		}
+		var early [2]bpfFlow // with one nonce each
+		for j, send := range []func(){func() { fromInside(outward) }, func() { fromOutside(inward) }} {
+			send()
+			if err := s.objs.PendingFlows.LookupAndDelete(keyOf(s.key(i)), &early[j]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.nonces(i)
+		confirmed := s.counter("flow_confirmed")
+		for j, forged := range []func(){func() { fromOutside(other) }, func() { fromInside(other) }} {
+			if err := s.objs.PendingFlows.Put(keyOf(s.key(i)), early[j]); err != nil {
+				t.Fatal(err)
+			}
+			forged()
+			want("after another node's nonce", outward, inward)
+			var left bpfFlow
+			if s.objs.PendingFlows.Lookup(keyOf(s.key(i)), &left) == nil &&
+				(left.Outward == early[0].Outward || left.Inward == early[1].Inward) {
+				t.Errorf("a nonce of flow %d is still pending", i)
+			}
+			_ = s.objs.PendingFlows.Delete(keyOf(s.key(i)))
+		}
+		if n := s.counter("flow_confirmed"); n != confirmed {
+			t.Errorf("flow_confirmed counts %d more", n-confirmed)
+		}
+		fromInside(newer)
+		fromOutside(newer)
+		want("after a new session", newer, newer)
+	}
+}
+
+// A free place is no flow, whatever the last one left there.
+func TestFreePlace(t *testing.T) {
+	s := sharers{rig: newRig(t), outside: []roam.NID{outsideNID}}
+	if f, ok := s.Flow(sbr.FlowKey{}, s.table); ok {
+		t.Errorf("an empty table has the flow %+v", f.FlowSeen)
+	}
+	set := func(inside roam.NID) uint32 {
+		return setOf(keyOf(sbr.FlowKey{Inside: inside, Outside: s.outside[0]}), s.objs.FlowSets.MaxEntries())
+	}
+	for set(insideNID) != set(0) {
+		s.outside[0]++
+	}
+	s.nonces(0)
+	if err := s.Forget(s.key(0)); err != nil {
+		t.Fatal(err)
+	}
+	if f, ok := s.Flow(sbr.FlowKey{Outside: s.outside[0]}, s.table); ok {
+		t.Errorf("what a flow left is the flow %+v", f.FlowSeen)
+	}
+}
+
 // While another program changes a set, a flow of it becomes none, which counts as no lack of space, and
 // none is removed. The next nonce succeeds.
 func TestLockedSet(t *testing.T) {
@@ -248,8 +317,8 @@ func TestSetUnderRaces(t *testing.T) {
 	}
 }
 
-// Of a full table eight in nine flows have a place in their set, whether NIDs follow each other or are
-// drawn.
+// Of a table that has filled up eight in nine flows have a place in their set, whether NIDs follow each
+// other or are drawn.
 func TestPlaces(t *testing.T) {
 	const n = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))
@@ -274,5 +343,41 @@ func TestPlaces(t *testing.T) {
 		if without > n/9 {
 			t.Errorf("%s: %d of %d flows find no place", name, without, n)
 		}
+	}
+}
+
+// As flows come and go in a full table, four in five keep having a place: one that has none stays where
+// it is when a place becomes free.
+func TestPlacesLater(t *testing.T) {
+	const n = 1 << 16
+	random := rand.New(rand.NewPCG(1, 2))
+	sets := make([]int, setCount(n))
+	const none = -1
+	without := 0
+	add := func() int {
+		key := sbr.FlowKey{Inside: roam.NID(random.Uint64()), Outside: roam.NID(random.Uint64())}
+		at := int(setOf(keyOf(key), uint32(len(sets))))
+		if sets[at] == setFlows {
+			without++
+			return none
+		}
+		sets[at]++
+		return at
+	}
+	flows := make([]int, n)
+	for i := range flows {
+		flows[i] = add()
+	}
+	for range 5 * n {
+		i := random.IntN(n)
+		if flows[i] == none {
+			without--
+		} else {
+			sets[flows[i]]--
+		}
+		flows[i] = add()
+	}
+	if without > n*21/100 {
+		t.Errorf("%d of %d flows have no place", without, n)
 	}
 }
