@@ -68,15 +68,17 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 		return 0;
 	}
 	done = put_flow(&now);
-	if (done == NOT_CHANGED || done == SET_LOCKED) { /* the next nonce of either node may succeed */
+	if (done == NONCE_KNOWN && x->inward)
+		now.outward.len = 0; /* only that of this packet may be of a new session */
+	else if (done == NONCE_KNOWN)
+		now.inward.len = 0;
+	if (done != CHANGED) { /* the next nonce of either node may succeed */
 		if (done == NOT_CHANGED)
 			count(FLOW_TABLE_FULL);
 		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
 		return 0;
 	}
 	bpf_map_delete_elem(&pending_flows, &key);
-	if (done == NONCE_KNOWN)
-		return 0;
 	count(FLOW_CONFIRMED);
 	hand_flow(skb, &key);
 	return 0;

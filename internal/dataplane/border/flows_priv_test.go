@@ -225,8 +225,11 @@ func TestOlderPending(t *testing.T) {
 		if n := s.counter("flow_confirmed"); n != confirmed {
 			t.Errorf("flow_confirmed counts %d more", n-confirmed)
 		}
-		fromInside(newer)
+		if err := s.objs.PendingFlows.Put(keyOf(s.key(i)), early[0]); err != nil {
+			t.Fatal(err)
+		}
 		fromOutside(newer)
+		fromInside(newer)
 		want("after a new session", newer, newer)
 	}
 }
