@@ -27,9 +27,6 @@ enum compact_path {
 };
 const volatile __u8 compact = COMPACT_FIRST;
 
-/* Does this processor keep the order of loads, as x86-64 does? */
-const volatile __u8 loads_in_order = 0;
-
 /* Number of buckets of the index, a power of two, less one. */
 const volatile __u32 index_mask = 0;
 

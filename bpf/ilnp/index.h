@@ -11,6 +11,7 @@
 #include "config.h"
 #include "maps.h"
 #include "../lib/likely.h"
+#include "../lib/order.h"
 
 /* An entry of the index, and the bits of a hash that choose the buckets. */
 #define INDEX_TAG 42    /* the hash from this bit on */
@@ -89,20 +90,6 @@ static __always_inline int is_session_of(const struct session_entry *p, const st
 static __always_inline __u32 index_place(__u64 entry)
 {
 	return (entry >> INDEX_ENTRY & INDEX_SLOT) - 1;
-}
-
-/* The line, to be read after that value was: address dependencies order loads on all
- * processors, and BPF has no cheaper order of loads. Where loads keep their order anyway,
- * they need not wait.
- */
-static __always_inline void *after(const void *line, __u64 value)
-{
-	if (loads_in_order) {
-		asm volatile("" : : : "memory");
-		return (void *)line;
-	}
-	asm volatile("%0 &= 0" : "+r"(value));
-	return (void *)line + value;
 }
 
 /* The entry of the index of the session with these aliases, or 0. Global, so that the verifier

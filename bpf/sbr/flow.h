@@ -6,7 +6,7 @@
 #ifndef ROAM_SBR_FLOW_H
 #define ROAM_SBR_FLOW_H
 
-#include "rule.h"
+#include "table.h"
 
 /* Of the times in a flow: 67 ms. */
 #define SEEN_SHIFT 26
@@ -35,7 +35,9 @@ static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_k
 __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 {
 	struct flow_key key;
-	struct flow now = {}, *was;
+	struct flow now = {};
+	const struct flow *was;
+	enum change done;
 
 	if (!x)
 		return 0;
@@ -43,6 +45,7 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 	was = bpf_map_lookup_elem(&pending_flows, &key);
 	if (was)
 		now = *was;
+	now.key = key;
 	if (x->rule)
 		now.rule = x->rule;
 	if (x->inward) {
@@ -64,11 +67,14 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
 		return 0;
 	}
-	was = bpf_map_lookup_elem(&flows, &key);
-	if (was)
-		now.announced = was->announced;
-	if (bpf_map_update_elem(&flows, &key, &now, BPF_ANY)) {
-		count(FLOW_TABLE_FULL);
+	done = put_flow(&now);
+	if (done == NONCE_KNOWN && x->inward)
+		now.outward.len = 0; /* only that of this packet may be of a new session */
+	else if (done == NONCE_KNOWN)
+		now.inward.len = 0;
+	if (done != CHANGED) { /* the next nonce of either node may succeed */
+		if (done == NOT_CHANGED)
+			count(FLOW_TABLE_FULL);
 		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
 		return 0;
 	}
@@ -93,7 +99,7 @@ static __always_inline void note_passed(struct flow *f, __u64 now, int inward)
 static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossing *x)
 {
 	struct flow_key key = x->key;
-	struct flow *f = bpf_map_lookup_elem(&flows, &key);
+	struct flow *f = known_flow(&key);
 	const struct nonce *known;
 
 	x->now = bpf_ktime_get_coarse_ns();
@@ -112,9 +118,7 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 	}
 	x->rule = shown_rule(skb, x);
 	note_nonce(skb, x);
-	if (!f)
-		f = bpf_map_lookup_elem(&flows, &key);
-	return f;
+	return f ? f : known_flow(&key);
 }
 
 #endif

@@ -53,6 +53,16 @@ struct {
 
 struct {
 	/* Of which flows have both nodes sent a nonce? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 21846);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, hence on a cache line */
+	__type(key, __u32);
+	__type(value, struct flow_set);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_sets SEC(".maps");
+
+struct {
+	/* Which of these flows found no place in their sets? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
@@ -60,6 +70,15 @@ struct {
 	__type(value, struct flow);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flows SEC(".maps");
+
+struct {
+	/* How many flows are there? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_counts SEC(".maps");
 
 struct {
 	/* Of which flows has one node sent a nonce? */

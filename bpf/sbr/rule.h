@@ -21,7 +21,7 @@ struct crossing {
 	__u64 now; /* coarse, in ns */
 	__u32 l3;
 	__u32 inward;
-	__u32 rule; /* enum checksum_rule */
+	enum checksum_rule rule;
 	__u32 state; /* enum checksum_state */
 };
 

@@ -361,12 +361,24 @@ int sbr_inside_egress(struct __sk_buff *skb)
 	return PASS_ON;
 }
 
+static __always_inline void announce(struct flow *f, const struct announcement *a)
+{
+	f->announced = a->sites;
+	f->came_to = 0; /* locators may have other indices now */
+}
+
 static long announce_flow(void *map, const void *key, void *value, void *ctx)
 {
-	struct flow *f = value;
+	announce(value, ctx);
+	return 0;
+}
 
-	f->announced = ((const struct announcement *)ctx)->sites;
-	f->came_to = 0; /* locators may have other indices now */
+static long announce_set(void *map, const void *key, void *value, void *ctx)
+{
+	struct flow_set *s = value;
+
+	for (int i = 0; i < SET_FLOWS; i++)
+		announce(&s->place[i].flow, ctx);
 	return 0;
 }
 
@@ -380,10 +392,20 @@ int sbr_announce(struct announcement *a)
 	struct flow *f;
 
 	if (copy.all)
-		return bpf_for_each_map_elem(&flows, announce_flow, &copy, 0) >= 0;
-	f = bpf_map_lookup_elem(&flows, &copy.flow);
+		return bpf_for_each_map_elem(&flow_sets, announce_set, &copy, 0) >= 0 &&
+		       bpf_for_each_map_elem(&flows, announce_flow, &copy, 0) >= 0;
+	f = known_flow(&copy.flow);
 	if (!f)
 		return 0;
 	f->announced = copy.sites;
 	return 1;
+}
+
+/* Removes a flow. The daemon runs it. Nonzero: it is to try again. */
+SEC("syscall")
+int sbr_forget(struct flow_key *k)
+{
+	struct flow_key key = *k;
+
+	return remove_flow(&key) == SET_LOCKED;
 }

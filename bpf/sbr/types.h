@@ -9,7 +9,7 @@
 #include "../lib/nonce.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 6 };
+enum abi_number { ABI = 7 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -85,25 +85,37 @@ enum checksum_rule {
 	RULE_RFC6741, /* the NIDs alone: rewriting changes nothing */
 };
 
-/* What two nodes have shown of their session. The first 56 bytes are all that a packet without
- * nonce needs, and lie in one cache line.
+/* What two nodes have shown of their session. The first 64 bytes are all that a packet without
+ * nonce needs; in flow_sets they are a cache line.
  */
 struct flow {
+	struct flow_key key; /* inside is 0 in a place of flow_sets that is free */
 	union half internal; /* locator of the inside node */
 	__u32 came;          /* when a packet from outside passed last, in units of 2^26 ns */
 	__u32 sent;          /* the same from inside */
-	__u32 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
-	enum checksum_rule rule;
 	__u64 direct_at;     /* when the kernel was asked for direct_dev, in ns */
 	__u32 direct_dev;    /* of packets to the inside node; 0: the stack knows */
 	__u32 direct_mtu;
 	__u8 direct_macs[12]; /* of the next hop, then of the link */
-	__u32 came_to;       /* 1 more than the index of the site locator to which the latest packet from outside came */
+	__u16 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
+	__u8 rule;           /* enum checksum_rule */
+	__u8 came_to;        /* 1 more than the index of the site locator to which the latest packet from outside came */
 	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
 	struct nonce inward; /* of packets from outside; len 0: none yet */
 	struct nonce outward;
 	__u32 ifindex; /* link to the inside node; 0: not seen yet */
 	__u32 pad;
+};
+
+#define SET_FLOWS 4
+
+/* Where flows lie whose keys have the same hash. */
+struct flow_set {
+	struct {
+		struct flow flow;
+		__u32 locked; /* of the first place: a program adds a flow to the set, or changes or removes one */
+		__u32 pad[3];
+	} place[SET_FLOWS];
 };
 
 /* What the daemon has sbr_announce do. */

@@ -2,7 +2,9 @@ package acceptance
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +39,35 @@ func TestBorderRebooted(t *testing.T) {
 	}
 	if sent, lost := between(t, s, 500, 2*time.Second, func() {}); lost > 0 {
 		t.Errorf("%d of %d datagrams lost afterwards", lost, sent)
+	}
+}
+
+// TestBorderOtherABI has a build whose maps have another layout take a border over under a session that
+// goes on. The old programs forward until they are replaced. Then flows are unknown, the session
+// continues by the preferred locator, and nonces bring the flow back, with both locators.
+func TestBorderOtherABI(t *testing.T) {
+	s := newSite(t, site.Policy(0, "vlb", 50, 50), "")
+	ping(t, s, "-c", "5", "-i", "0.1")
+	announced(t, s)
+	sent, lost := between(t, s, 200, 12*time.Second, func() {
+		if err := s.Border.Signal(t.Context(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		// Maps without the map that holds their number are not used.
+		abi := filepath.Join(s.Border.RunDir(), "bpf", "border", "abi")
+		if err := os.Remove(abi); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Border.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		announced(t, s)
+		if _, err := os.Stat(abi); err != nil {
+			t.Error(err)
+		}
+	})
+	if lost > 0 {
+		t.Errorf("%d of %d datagrams lost", lost, sent)
 	}
 }
 

@@ -24,7 +24,8 @@ const (
 var flowCounts = []int{1000, 10_000, mostFlows}
 
 // borderFlows measures what a table of a million flows costs: how fast the programs make flows, of a
-// nonce of each node, and what a packet costs that is of any of them. The daemon beside them announces
+// nonce of each node, and what a packet costs that is of any of them. All flows are made before; the first
+// packets of a flow after that cost as much as later ones. The daemon beside them announces
 // locators for all of these flows meanwhile, on the other core, and nobody acknowledges them.
 func borderFlows(b *testing.B) {
 	build(b)

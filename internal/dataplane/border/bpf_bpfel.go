@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 6
+	bpfAbiNumberABI bpfAbiNumber = 7
 )
 
 type bpfAddr struct {
@@ -106,16 +106,17 @@ const (
 
 type bpfFlow struct {
 	_          structs.HostLayout
+	Key        bpfFlowKey
 	Internal   bpfHalf
 	Came       uint32
 	Sent       uint32
-	Announced  uint32
-	Rule       bpfChecksumRule
 	DirectAt   uint64
 	DirectDev  uint32
 	DirectMtu  uint32
 	DirectMacs [12]uint8
-	CameTo     uint32
+	Announced  uint16
+	Rule       uint8
+	CameTo     uint8
 	Remote     bpfHalf
 	Inward     struct {
 		_   structs.HostLayout
@@ -137,6 +138,16 @@ type bpfFlowKey struct {
 	_       structs.HostLayout
 	Inside  bpfHalf
 	Outside bpfHalf
+}
+
+type bpfFlowSet struct {
+	_     structs.HostLayout
+	Place [4]struct {
+		_      structs.HostLayout
+		Flow   bpfFlow
+		Locked uint32
+		Pad    [3]uint32
+	}
 }
 
 type bpfHalf struct {
@@ -231,6 +242,8 @@ const (
 	bpfMapBorders           = "borders"
 	bpfMapCounters          = "counters"
 	bpfMapCredits           = "credits"
+	bpfMapFlowCounts        = "flow_counts"
+	bpfMapFlowSets          = "flow_sets"
 	bpfMapFlows             = "flows"
 	bpfMapGroups            = "groups"
 	bpfMapHandovers         = "handovers"
@@ -243,6 +256,7 @@ const (
 	bpfMapSplitControl      = "split_control"
 	bpfMapXdpLinks          = "xdp_links"
 	bpfProgSbrAnnounce      = "sbr_announce"
+	bpfProgSbrForget        = "sbr_forget"
 	bpfProgSbrInsideEgress  = "sbr_inside_egress"
 	bpfProgSbrInsideIngress = "sbr_inside_ingress"
 	bpfProgSbrInsideXdp     = "sbr_inside_xdp"
@@ -251,6 +265,9 @@ const (
 	bpfProgSbrUplinkXdp     = "sbr_uplink_xdp"
 	bpfVarCsumFlags         = "csum_flags"
 	bpfVarEncapPort         = "encap_port"
+	bpfVarLoadsInOrder      = "loads_in_order"
+	bpfVarMaxFlows          = "max_flows"
+	bpfVarSetCount          = "set_count"
 	bpfVarSummedAt          = "summed_at"
 	bpfVarSummedShift       = "summed_shift"
 )
@@ -298,6 +315,7 @@ type bpfSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfProgramSpecs struct {
 	SbrAnnounce      *ebpf.ProgramSpec `ebpf:"sbr_announce"`
+	SbrForget        *ebpf.ProgramSpec `ebpf:"sbr_forget"`
 	SbrInsideEgress  *ebpf.ProgramSpec `ebpf:"sbr_inside_egress"`
 	SbrInsideIngress *ebpf.ProgramSpec `ebpf:"sbr_inside_ingress"`
 	SbrInsideXdp     *ebpf.ProgramSpec `ebpf:"sbr_inside_xdp"`
@@ -314,6 +332,8 @@ type bpfMapSpecs struct {
 	Borders      *ebpf.MapSpec `ebpf:"borders"`
 	Counters     *ebpf.MapSpec `ebpf:"counters"`
 	Credits      *ebpf.MapSpec `ebpf:"credits"`
+	FlowCounts   *ebpf.MapSpec `ebpf:"flow_counts"`
+	FlowSets     *ebpf.MapSpec `ebpf:"flow_sets"`
 	Flows        *ebpf.MapSpec `ebpf:"flows"`
 	Groups       *ebpf.MapSpec `ebpf:"groups"`
 	Handovers    *ebpf.MapSpec `ebpf:"handovers"`
@@ -331,10 +351,13 @@ type bpfMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bpfVariableSpecs struct {
-	CsumFlags   *ebpf.VariableSpec `ebpf:"csum_flags"`
-	EncapPort   *ebpf.VariableSpec `ebpf:"encap_port"`
-	SummedAt    *ebpf.VariableSpec `ebpf:"summed_at"`
-	SummedShift *ebpf.VariableSpec `ebpf:"summed_shift"`
+	CsumFlags    *ebpf.VariableSpec `ebpf:"csum_flags"`
+	EncapPort    *ebpf.VariableSpec `ebpf:"encap_port"`
+	LoadsInOrder *ebpf.VariableSpec `ebpf:"loads_in_order"`
+	MaxFlows     *ebpf.VariableSpec `ebpf:"max_flows"`
+	SetCount     *ebpf.VariableSpec `ebpf:"set_count"`
+	SummedAt     *ebpf.VariableSpec `ebpf:"summed_at"`
+	SummedShift  *ebpf.VariableSpec `ebpf:"summed_shift"`
 }
 
 // bpfObjects contains all objects after they have been loaded into the kernel.
@@ -361,6 +384,8 @@ type bpfMaps struct {
 	Borders      *ebpf.Map `ebpf:"borders"`
 	Counters     *ebpf.Map `ebpf:"counters"`
 	Credits      *ebpf.Map `ebpf:"credits"`
+	FlowCounts   *ebpf.Map `ebpf:"flow_counts"`
+	FlowSets     *ebpf.Map `ebpf:"flow_sets"`
 	Flows        *ebpf.Map `ebpf:"flows"`
 	Groups       *ebpf.Map `ebpf:"groups"`
 	Handovers    *ebpf.Map `ebpf:"handovers"`
@@ -380,6 +405,8 @@ func (m *bpfMaps) Close() error {
 		m.Borders,
 		m.Counters,
 		m.Credits,
+		m.FlowCounts,
+		m.FlowSets,
 		m.Flows,
 		m.Groups,
 		m.Handovers,
@@ -398,10 +425,13 @@ func (m *bpfMaps) Close() error {
 //
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfVariables struct {
-	CsumFlags   *ebpf.Variable `ebpf:"csum_flags"`
-	EncapPort   *ebpf.Variable `ebpf:"encap_port"`
-	SummedAt    *ebpf.Variable `ebpf:"summed_at"`
-	SummedShift *ebpf.Variable `ebpf:"summed_shift"`
+	CsumFlags    *ebpf.Variable `ebpf:"csum_flags"`
+	EncapPort    *ebpf.Variable `ebpf:"encap_port"`
+	LoadsInOrder *ebpf.Variable `ebpf:"loads_in_order"`
+	MaxFlows     *ebpf.Variable `ebpf:"max_flows"`
+	SetCount     *ebpf.Variable `ebpf:"set_count"`
+	SummedAt     *ebpf.Variable `ebpf:"summed_at"`
+	SummedShift  *ebpf.Variable `ebpf:"summed_shift"`
 }
 
 // bpfPrograms contains all programs after they have been loaded into the kernel.
@@ -409,6 +439,7 @@ type bpfVariables struct {
 // It can be passed to loadBpfObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bpfPrograms struct {
 	SbrAnnounce      *ebpf.Program `ebpf:"sbr_announce"`
+	SbrForget        *ebpf.Program `ebpf:"sbr_forget"`
 	SbrInsideEgress  *ebpf.Program `ebpf:"sbr_inside_egress"`
 	SbrInsideIngress *ebpf.Program `ebpf:"sbr_inside_ingress"`
 	SbrInsideXdp     *ebpf.Program `ebpf:"sbr_inside_xdp"`
@@ -420,6 +451,7 @@ type bpfPrograms struct {
 func (p *bpfPrograms) Close() error {
 	return _BpfClose(
 		p.SbrAnnounce,
+		p.SbrForget,
 		p.SbrInsideEgress,
 		p.SbrInsideIngress,
 		p.SbrInsideXdp,

@@ -157,7 +157,7 @@ func TestNonceFlood(t *testing.T) {
 			t.Errorf("%s: %d flows confirmed, %d without space, %d events lost", c.name,
 				after["flow_confirmed"]-before["flow_confirmed"], after["flow_table_full"], after["drop_ring_full"])
 		}
-		if n := entries[bpfFlowKey, bpfFlow](t, r.objs.Flows); n != 1+i {
+		if n := r.known(); n != 1+i {
 			t.Errorf("%s: %d flows, want %d", c.name, n, 1+i)
 		}
 		most := int(r.objs.PendingFlows.MaxEntries())
@@ -178,7 +178,7 @@ func TestNonceFlood(t *testing.T) {
 func TestFlowFlood(t *testing.T) {
 	r := newRig(t)
 	l, flood, n := newLive(r), newFlooder(r), floodPackets(t)
-	most := int(r.objs.Flows.MaxEntries())
+	const most = maxFlows
 	for i := range n {
 		in, _ := r.run(r.objs.SbrInsideIngress, fill(flood.inside, node(i), outsideNID, uint32(i)))
 		out, _ := r.run(r.objs.SbrUplinkIngress, fill(flood.outside, outsideNID, node(i), uint32(i)))
@@ -191,7 +191,7 @@ func TestFlowFlood(t *testing.T) {
 	}
 	l.wantUntouched("a flood of flows")
 	counts := r.counts()
-	if got := entries[bpfFlowKey, bpfFlow](t, r.objs.Flows); got != most || counts["flow_confirmed"] != uint64(most) {
+	if got := r.known(); got != most || counts["flow_confirmed"] != uint64(most) {
 		t.Errorf("%d flows, %d confirmed, want %d of each", got, counts["flow_confirmed"], most)
 	}
 	if full := counts["flow_table_full"]; full != uint64(n+1-most) {

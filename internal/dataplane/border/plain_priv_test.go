@@ -72,15 +72,10 @@ func (r plainRig) renew() {
 			r.Fatal(err)
 		}
 	}
-	var f bpfFlow
-	if err := r.objs.Flows.Lookup(keyOf(theKey), &f); err != nil {
-		r.Fatal(err)
-	}
-	f.DirectDev, f.DirectMtu, f.DirectAt = loopback, 1500, now-uint64(10*time.Millisecond)
-	f.DirectMacs = [12]byte{2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 6}
-	if err := r.objs.Flows.Put(keyOf(theKey), f); err != nil {
-		r.Fatal(err)
-	}
+	r.change(theKey, func(f *bpfFlow) {
+		f.DirectDev, f.DirectMtu, f.DirectAt = loopback, 1500, now-uint64(10*time.Millisecond)
+		f.DirectMacs = [12]byte{2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 6}
+	})
 }
 
 // frame runs a program on a frame, and returns all of what it makes of it.

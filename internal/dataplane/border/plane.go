@@ -11,6 +11,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"roam"
 	"roam/internal/dataplane"
 	"roam/sbr"
-	"roam/wire/ilnp"
 )
 
 // Name is that of the set of programs and maps.
@@ -77,8 +77,12 @@ func spec(port uint16, maxFlows int) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Maps[bpfMapFlows].MaxEntries = uint32(maxFlows)
-	return spec, errors.Join(spec.Variables["csum_flags"].Set(dataplane.ChecksumFlags()),
+	sets := setCount(maxFlows)
+	spec.Maps[bpfMapFlows].MaxEntries, spec.Maps[bpfMapFlowSets].MaxEntries = uint32(maxFlows), sets
+	return spec, errors.Join(spec.Variables["set_count"].Set(sets),
+		spec.Variables["max_flows"].Set(uint32(maxFlows)),
+		spec.Variables["loads_in_order"].Set(runtime.GOARCH == "amd64"),
+		spec.Variables["csum_flags"].Set(dataplane.ChecksumFlags()),
 		spec.Variables["encap_port"].Set(port<<8|port>>8)) // the bytes as on the wire
 }
 
@@ -266,63 +270,6 @@ func (p *Plane) announce(a bpfAnnouncement) error {
 		return fmt.Errorf("write announced locators: %w", err)
 	}
 	return nil
-}
-
-// Forget removes a flow.
-func (p *Plane) Forget(k sbr.FlowKey) error {
-	return absent(p.objs.Flows.Delete(keyOf(k)))
-}
-
-// seenShift is that of times in struct flow: their unit is 2^26 ns.
-const seenShift = 26
-
-// FlowEntry is a flow as the programs know it. Its times are those of the latest packets, at most
-// 67 ms too early.
-type FlowEntry struct {
-	sbr.FlowSeen
-	Seen      time.Time // from either side
-	Announced []roam.L64
-}
-
-// Flow returns one flow; false: there is none.
-func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
-	var f bpfFlow
-	if p.objs.Flows.Lookup(keyOf(k), &f) != nil {
-		return FlowEntry{}, false
-	}
-	return entry(keyOf(k), f, t), true
-}
-
-// Flows returns all flows.
-func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
-	var list []FlowEntry
-	var k bpfFlowKey
-	var f bpfFlow
-	rows := p.objs.Flows.Iterate()
-	for rows.Next(&k, &f) {
-		list = append(list, entry(k, f, t))
-	}
-	return list, rows.Err()
-}
-
-func entry(k bpfFlowKey, f bpfFlow, t sbr.Table) FlowEntry {
-	instant := func(at uint32) time.Time { return dataplane.Instant(uint64(at) << seenShift) }
-	e := FlowEntry{Seen: instant(max(f.Came, f.Sent)), FlowSeen: sbr.FlowSeen{
-		FlowKey:  flowKey(k),
-		Internal: locator(f.Internal), Remote: locator(f.Remote), Link: roam.LinkID(f.Ifindex),
-		Inward:  ilnp.Nonce{Len: f.Inward.Len, Bytes: f.Inward.B},
-		Outward: ilnp.Nonce{Len: f.Outward.Len, Bytes: f.Outward.B},
-		Sent:    instant(f.Sent),
-	}}
-	if f.Rule == bpfChecksumRuleRULE_RFC6741 {
-		e.Rule = sbr.RuleRFC6741
-	}
-	for i, s := range t.Sites {
-		if f.Announced>>i&1 != 0 {
-			e.Announced = append(e.Announced, s.L64)
-		}
-	}
-	return e
 }
 
 // Shares returns what passed each site locator of a table, in its order.

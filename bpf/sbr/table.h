@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The table of flows. With many flows each step of a search is a load from memory, of which a hash
+ * table of the kernel needs three. So a flow lies in a set of a few places that its key names, next to
+ * what packets need of it; one that finds no place there is in a table of the kernel.
+ */
+#ifndef ROAM_SBR_TABLE_H
+#define ROAM_SBR_TABLE_H
+
+#include <linux/errno.h>
+
+#include "rule.h"
+#include "../lib/order.h"
+
+/* The number of sets in flow_sets, and how many flows there may be. The loader sets both. */
+const volatile __u32 set_count = 1;
+const volatile __u32 max_flows = 1;
+
+/* The number of the set of a flow; setOf in internal/dataplane/border is the same. The hash has no secret:
+ * nodes that choose their NIDs so that many flows share a set only have theirs in the kernel's table.
+ */
+static __always_inline __u32 set_of(const struct flow_key *k)
+{
+	__u64 x = (k->inside.v ^ k->inside.v >> 32) * 0xd6e8feb86659fd93ULL ^ k->outside.v;
+
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	return (x >> 32) * set_count >> 32;
+}
+
+/* The flow in its set; null: it is not there. There is no branch for each place: the right one differs
+ * for each packet, and after a misprediction the load of its line begins anew.
+ */
+static __always_inline struct flow *in_set(struct flow_set *s, const struct flow_key *k)
+{
+	__u64 found = 0; /* 1 more than the place */
+
+	for (int i = 0; i < SET_FLOWS; i++) {
+		const struct flow *f = &s->place[i].flow;
+		__u64 inside = *(const volatile __u64 *)&f->key.inside.v;
+		__u64 other = inside ^ k->inside.v;
+
+		f = after(f, inside); /* else outside may be that of a flow that was there before */
+		other |= *(const volatile __u64 *)&f->key.outside.v ^ k->outside.v;
+		other |= -other;
+		asm volatile("%0 s>>= 63" : "+r"(other)); /* no bit of the right one is set now */
+		found |= ~other & (i + 1);
+	}
+	if (!found || !k->inside.v)
+		return 0;
+	return after(&s->place[(found - 1) & (SET_FLOWS - 1)].flow, found);
+}
+
+/* Finds a flow; null: there is none. */
+static __always_inline struct flow *known_flow(const struct flow_key *k)
+{
+	struct flow_key key = *k;
+	__u32 n = set_of(&key);
+	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	struct flow *f = s ? in_set(s, &key) : 0;
+
+	return f ? f : bpf_map_lookup_elem(&flows, &key);
+}
+
+/* Only one program at a time changes which flows are in a set, or their nonces. Nonzero: it is
+ * another one.
+ */
+static __always_inline int lock_set(struct flow_set *s)
+{
+	return __sync_val_compare_and_swap(&s->place[0].locked, 0, 1);
+}
+
+static __always_inline void unlock_set(struct flow_set *s)
+{
+	__sync_lock_test_and_set(&s->place[0].locked, 0);
+}
+
+/* Writes what packets with nonces have shown into a flow, beside which programs read it. */
+static __always_inline void write_flow(struct flow *f, const struct flow *now)
+{
+	f->direct_dev = 0;
+	f->direct_at = 0;
+	f->internal = now->internal;
+	f->came = now->came;
+	f->sent = now->sent;
+	f->rule = now->rule;
+	f->came_to = 0;
+	f->remote = now->remote;
+	f->inward = now->inward;
+	f->outward = now->outward;
+	f->ifindex = now->ifindex;
+}
+
+/* Adds a flow to a set that this program has locked; nonzero: there is no space. */
+static __always_inline int add_flow(struct flow_set *s, const struct flow *now)
+{
+	__u32 zero = 0;
+	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
+
+	if (!known)
+		return -1;
+	if (__sync_fetch_and_add(known, 1) >= max_flows)
+		goto full;
+	for (int i = 0; i < SET_FLOWS && now->key.inside.v; i++) {
+		struct flow *f = &s->place[i].flow;
+
+		if (f->key.inside.v)
+			continue;
+		write_flow(f, now);
+		f->announced = 0;
+		f->key.outside = now->key.outside;
+		__sync_lock_test_and_set(&f->key.inside.v, now->key.inside.v); /* after all else */
+		return 0;
+	}
+	if (!bpf_map_update_elem(&flows, &now->key, now, BPF_ANY))
+		return 0;
+full:
+	__sync_fetch_and_add(known, -1);
+	return -1;
+}
+
+enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
+
+/* Writes a flow, new or known; NOT_CHANGED: there is no space. NONCE_KNOWN: it has one of the nonces,
+ * so the two are of no new session. What was pending may be older than the flow, where another
+ * processor has confirmed it meanwhile.
+ */
+static __always_inline enum change put_flow(const struct flow *now)
+{
+	__u32 n = set_of(&now->key);
+	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	enum change done = CHANGED;
+	struct flow *f;
+
+	if (!s || lock_set(s))
+		return SET_LOCKED;
+	f = known_flow(&now->key);
+	if (!f)
+		done = add_flow(s, now) ? NOT_CHANGED : CHANGED;
+	else if (same_nonce(&f->inward, &now->inward) || same_nonce(&f->outward, &now->outward))
+		done = NONCE_KNOWN;
+	else
+		write_flow(f, now);
+	unlock_set(s);
+	return done;
+}
+
+/* Removes a flow; NOT_CHANGED: there is none. SET_LOCKED: it, or the kernel's table, is in use. */
+static __always_inline enum change remove_flow(const struct flow_key *k)
+{
+	__u32 n = set_of(k), zero = 0;
+	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
+	enum change done = CHANGED;
+	struct flow *f;
+	long err;
+
+	if (!s || !known)
+		return NOT_CHANGED;
+	if (lock_set(s))
+		return SET_LOCKED;
+	f = in_set(s, k);
+	if (f) {
+		__sync_lock_test_and_set(&f->key.inside.v, 0);
+	} else {
+		err = bpf_map_delete_elem(&flows, k);
+		if (err)
+			done = err == -ENOENT ? NOT_CHANGED : SET_LOCKED;
+	}
+	if (done == CHANGED)
+		__sync_fetch_and_add(known, -1);
+	unlock_set(s);
+	return done;
+}
+
+#endif

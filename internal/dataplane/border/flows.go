@@ -1,0 +1,132 @@
+package border
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"roam"
+	"roam/internal/dataplane"
+	"roam/sbr"
+	"roam/wire/ilnp"
+)
+
+// setCount is how many sets of places there are for flows: four places for three flows, so that nine in
+// ten flows of a table that fills up find one, and four in five once many have come and gone.
+func setCount(maxFlows int) uint32 { return uint32(maxFlows/(setFlows-1)) + 1 }
+
+// setFlows is SET_FLOWS of bpf/sbr/types.h.
+const setFlows = len(bpfFlowSet{}.Place)
+
+// setOf is the number of the set of a flow; set_of in bpf/sbr/table.h is the same.
+func setOf(k bpfFlowKey, sets uint32) uint32 {
+	const odd = 0xd6e8_feb8_6659_fd93
+	x := binary.NativeEndian.Uint64(k.Inside.B[:])
+	x = (x^x>>32)*odd ^ binary.NativeEndian.Uint64(k.Outside.B[:])
+	x = (x ^ x>>32) * odd
+	x = (x ^ x>>32) * odd
+	n, _ := bits.Mul32(uint32(x>>32), sets)
+	return n
+}
+
+// seenShift is that of times in struct flow: their unit is 2^26 ns.
+const seenShift = 26
+
+// FlowEntry is a flow as the programs know it. Its times are those of the latest packets, at most
+// 67 ms too early.
+type FlowEntry struct {
+	sbr.FlowSeen
+	Seen      time.Time // from either side
+	Announced []roam.L64
+}
+
+// Flow returns one flow; false: there is none.
+func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
+	var s bpfFlowSet
+	key := keyOf(k)
+	if p.objs.FlowSets.Lookup(setOf(key, p.objs.FlowSets.MaxEntries()), &s) != nil {
+		return FlowEntry{}, false
+	}
+	for _, place := range s.Place {
+		if place.Flow.Key == key && key.Inside != (bpfHalf{}) { // that of a free place is 0
+			return entry(place.Flow, t), true
+		}
+	}
+	var f bpfFlow
+	if p.objs.Flows.Lookup(key, &f) != nil {
+		return FlowEntry{}, false
+	}
+	return entry(f, t), true
+}
+
+// setsOfBatch is how many sets are read at a time.
+const setsOfBatch = 256
+
+// Flows returns all flows.
+func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
+	var list []FlowEntry
+	var f bpfFlow
+	sets, numbers := make([]bpfFlowSet, setsOfBatch), make([]uint32, setsOfBatch)
+	var at ebpf.MapBatchCursor
+	for more := true; more; {
+		n, err := p.objs.FlowSets.BatchLookup(&at, numbers, sets, nil)
+		if more = err == nil; !more && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, fmt.Errorf("read sets of flows: %w", err)
+		}
+		for i := range sets[:n] {
+			for j := range sets[i].Place {
+				if f := &sets[i].Place[j].Flow; f.Key.Inside != (bpfHalf{}) {
+					list = append(list, entry(*f, t))
+				}
+			}
+		}
+	}
+	var k bpfFlowKey
+	rows := p.objs.Flows.Iterate()
+	for rows.Next(&k, &f) {
+		list = append(list, entry(f, t))
+	}
+	return list, rows.Err()
+}
+
+func entry(f bpfFlow, t sbr.Table) FlowEntry {
+	instant := func(at uint32) time.Time { return dataplane.Instant(uint64(at) << seenShift) }
+	e := FlowEntry{Seen: instant(max(f.Came, f.Sent)), FlowSeen: sbr.FlowSeen{
+		FlowKey:  flowKey(f.Key),
+		Internal: locator(f.Internal), Remote: locator(f.Remote), Link: roam.LinkID(f.Ifindex),
+		Inward:  ilnp.Nonce{Len: f.Inward.Len, Bytes: f.Inward.B},
+		Outward: ilnp.Nonce{Len: f.Outward.Len, Bytes: f.Outward.B},
+		Sent:    instant(f.Sent),
+	}}
+	if f.Rule == uint8(bpfChecksumRuleRULE_RFC6741) {
+		e.Rule = sbr.RuleRFC6741
+	}
+	for i, s := range t.Sites {
+		if f.Announced>>i&1 != 0 {
+			e.Announced = append(e.Announced, s.L64)
+		}
+	}
+	return e
+}
+
+// forgetTries is how often Forget tries, while programs change flows of the same set.
+const forgetTries = 100
+
+// Forget removes a flow. A program does so, which counts flows.
+func (p *Plane) Forget(k sbr.FlowKey) error {
+	key := keyOf(k)
+	for range forgetTries {
+		again, err := p.objs.SbrForget.Run(&ebpf.RunOptions{Context: &key})
+		if err != nil {
+			return fmt.Errorf("forget a flow: %w", err)
+		}
+		if again == 0 {
+			return nil
+		}
+	}
+	return errors.New("forget a flow: its set stays locked")
+}
