@@ -57,7 +57,9 @@ type agreement struct {
 	confirmed bool // the peer has shown that it has the root
 	tries     int
 	used      uint64    // counters that messages by this root may have had, before a restart
-	since     time.Time // of a waiting root: when the answer was first sent, or restored
+	since     time.Time // of a waiting root: when the answer was first sent
+	second    time.Time // since when answered counts
+	answered  int       // how often the answer was repeated
 }
 
 // isOpen reports whether nobody has shown so far that the peer has the root.

@@ -188,6 +188,9 @@ func (k *keying) accept(seal *ilnpwire.Seal, message []byte) {
 
 // acceptSeal notes the counter of a message of a keyed session that is acted on.
 func (s *session) acceptSeal(p ilnpwire.Packet) {
+	if s.keys != nil && p.Seal != nil && isAck(p.Payload) {
+		s.insists = 0
+	}
 	if s.keys != nil && p.Seal != nil {
 		s.keys.accept(p.Seal, p.Payload)
 	}

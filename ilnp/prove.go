@@ -22,9 +22,14 @@ const (
 	// whoever has the lower NID: ours may go where the peer is not any more.
 	crossedTries = 3
 	renewalLife  = time.Minute // of an answer within a session that nobody confirms
-	askedEvery   = time.Second // a peer that asks for a proof gets an offer at most so often
-	offersEach   = 500         // that a host accepts in a second, and at once, without a challenge
-	offersKept   = 4           // an answer to an earlier offer counts
+	answersEach  = 8           // that a known offer gets in a second: by a few paths, in both forms
+
+	// An end that gets no acknowledgement insists so often at once, and then after 15 s, doubled so often at most.
+	insistsAtOnce, insistsSlower = 3, 6
+
+	askedEvery = time.Second // a peer that asks for a proof gets an offer at most so often
+	offersEach = 500         // that a host accepts in a second, and at once, without a challenge
+	offersKept = 4           // an answer to an earlier offer counts
 
 	// reservedOffers is how far ahead of the last one the state reserves counters: an hour, should
 	// the clock be set back, and more offers than a host makes between two states.
@@ -95,9 +100,15 @@ func (c handshakes) renew(now time.Time, s *session) {
 }
 
 // insist is renew for a session whose peer is there and acknowledges no update: both ends may have different keys, as
-// one of them goes on from an older state. An answer counts then although the peer's session stands.
+// one of them goes on from an older state. An answer counts then although the peer's session stands. Where updates
+// never pass, and all else does, it insists ever more seldom.
 func (c handshakes) insist(now time.Time, s *session) {
+	more := s.insists - insistsAtOnce
+	if more >= 0 && now.Sub(s.insisted) < updateSlowly<<min(more, insistsSlower) {
+		return
+	}
 	if c.renew(now, s); s.hs != nil {
+		s.insists, s.insisted = s.insists+1, now
 		s.hs.insists = true
 	}
 }
@@ -170,6 +181,7 @@ func (c *node) listedInProof(now time.Time) (list [ilnpwire.ProofLocators]roam.L
 // only behind a packet with the same nonce, so a probe goes ahead.
 func (c handshakes) offer(now time.Time, s *session) {
 	h := s.hs
+	c.probes.forget(&s.sent, now.Add(-tokenLife))
 	c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
 	sources, destinations := c.ends(now, s)
 	k := c.known[s.remoteNID]
@@ -386,6 +398,13 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 // answerAgain repeats an answer along a path, behind a probe, without which the programs of a peer that has received
 // nothing from here on that path drop it.
 func (c handshakes) answerAgain(now time.Time, s *session, a *agreement, path Path, encap bool) {
+	if now.Sub(a.second) >= time.Second {
+		a.second, a.answered = now, 0
+	}
+	if a.answered++; a.answered > answersEach {
+		return // somebody copies the offer
+	}
+	c.probes.forget(&s.sent, now.Add(-tokenLife))
 	form := FormOption
 	if encap {
 		form = FormUDP

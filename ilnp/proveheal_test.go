@@ -132,7 +132,10 @@ func TestHeldConfirmation(t *testing.T) {
 	p.a = p.successor(0, p.a.now, older)
 	w.guard(0, p.a)
 	p.lossy = nil
-	if w.run(renewalLife + time.Second); !w.agree() {
+	w.run(renewalLife)
+	p.b = p.successor(1, p.b.now, p.b.Export()) // the time that is left is in the state
+	w.guard(1, p.b)
+	if w.run(time.Second); !w.agree() {
 		t.Fatal("keys differ after the restart")
 	}
 	for _, b := range held {
@@ -203,5 +206,71 @@ func TestWaitingRootIsWritten(t *testing.T) {
 	}
 	if p.session(p.b).renewal == nil || n != 1 {
 		t.Errorf("waits %t, written %d times, want once", p.session(p.b).renewal != nil, n)
+	}
+}
+
+// Where updates never pass a host insists ever more seldom: as behind a border that does not know it.
+func TestInsistsEverMoreSeldom(t *testing.T) {
+	for _, proofs := range []bool{false, true} {
+		p := established(t)
+		w := newAir(p, 1)
+		w.talking = true
+		w.run(5 * time.Second)
+		p.lossy = func(q ilnpwire.Packet) bool {
+			return !proofs && q.Proof != nil || q.Src.NID == ownNID && q.Seal != nil
+		}
+		p.a.prefix(2, netB, roam.Infinite)
+		roots, root := 0, ""
+		offers := func(d time.Duration) (n int) {
+			from := len(p.wire)
+			for range d / time.Second {
+				w.run(time.Second)
+				if now := string(w.session(p.a).agreed.root); now != root {
+					roots, root = roots+1, now
+				}
+			}
+			for _, b := range p.wire[from:] {
+				q, err := ilnpwire.ParsePacket(b)
+				if err == nil && q.Proof != nil && q.Proof.Step == ilnpwire.ProofOffer {
+					n++
+				}
+			}
+			return n
+		}
+		first := offers(3 * time.Minute)
+		roots = 0
+		offers(7 * time.Minute)
+		late := offers(10 * time.Minute)
+		if first == 0 || late > 2*proofTries || proofs && roots > 4 {
+			t.Errorf("proofs pass %t: %d offers in 3 min, %d from the 10th to the 20th minute, %d new roots",
+				proofs, first, late, roots)
+		}
+	}
+}
+
+// Copies of a known offer get a few answers a second, and nothing of them is kept.
+func TestCopiesOfAKnownOffer(t *testing.T) {
+	p := established(t)
+	handshakes{p.a.Core}.insist(p.a.now, p.session(p.a))
+	p.a.drain()
+	p.both(2 * time.Second)
+	_, offer := p.last(ilnpwire.ProofOffer)
+	before := p.count(ilnpwire.ProofAnswer)
+	for range 10 {
+		for range 1000 {
+			p.b.receive(1, offer)
+		}
+		p.both(time.Second)
+	}
+	if n := p.count(ilnpwire.ProofAnswer) - before; n == 0 || n > 11*2*answersEach {
+		t.Errorf("%d answers to 10,000 copies", n)
+	}
+	if n := len(p.session(p.b).sent); n > 11*answersEach+20 {
+		t.Errorf("%d tokens are kept", n)
+	}
+	p.both(time.Minute)
+	p.b.receive(1, offer)
+	if n := len(p.session(p.b).sent); n > 20 {
+		t.Errorf("%d tokens are kept a minute later", n)
 	}
 }

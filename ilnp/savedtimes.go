@@ -54,7 +54,7 @@ func (st *savedState) rebase(from, to time.Time) {
 	for i := range st.Sessions {
 		v := &st.Sessions[i]
 		remotes(v.Remotes)
-		move(&v.PerFlow.Until, &v.ToldAt, &v.NonceUntil, &v.LastRx, &v.LastTx, &v.LastMove)
+		move(&v.PerFlow.Until, &v.ToldAt, &v.NonceUntil, &v.LastRx, &v.LastTx, &v.LastMove, &v.MACNextSince)
 		for k := range v.Paths {
 			move(&v.Paths[k].Heard, &v.Paths[k].Confirmed)
 		}

@@ -32,6 +32,8 @@ type session struct {
 	renewal                 *agreement // our answer to an offer in this session, to be confirmed; nil: none
 	crossed                 *crossed   // nil: no offer of ours is given up for the peer's that agreed is of
 	asked                   time.Time  // when its peer last asked for a proof
+	insists                 int        // offers that insisted since the last acknowledgement,
+	insisted                time.Time  // and when the last one did
 	noProof                 bool       // it has answered probes with a nonce and, so far, no proof
 	profile
 	fallback      fallback

@@ -143,7 +143,8 @@ type savedSession struct {
 	MACRoot      []byte        `json:"mac_root,omitempty"` // what the keys of a session derive from that began by a proof
 	MACOpen      bool          `json:"mac_open,omitempty"` // the peer has not shown that it has that
 	MACNext      []byte        `json:"mac_next,omitempty"` // the same of a newer proof, to be confirmed
-	Known        []roam.L64    `json:"known,omitempty"`    // locators of ours from which the correspondent takes packets
+	MACNextSince time.Time     `json:"mac_next_since,omitzero"`
+	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
 	Paths        []savedPath   `json:"paths,omitempty"`
 }
 
@@ -194,7 +195,7 @@ func (s *session) save() savedSession {
 		v.MACRoot, v.MACOpen = slices.Clone(s.agreed.root), s.agreed.isOpen()
 	}
 	if s.renewal != nil {
-		v.MACNext = slices.Clone(s.renewal.root)
+		v.MACNext, v.MACNextSince = slices.Clone(s.renewal.root), s.renewal.since
 	}
 	for _, e := range s.update.listing {
 		v.Listing = append(v.Listing, savedListed{e.l64, e.preference})
@@ -343,7 +344,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 			}
 		}
 		if len(v.MACNext) > 0 {
-			s.renewal = &agreement{root: v.MACNext, used: restoredAhead, since: now}
+			s.renewal = &agreement{root: v.MACNext, used: restoredAhead, since: sooner(v.MACNextSince, now)}
 		}
 		if k := c.known[v.RemoteNID]; k != nil && k.retired {
 			if secret, known := c.secretOf(s); known { // else SetOldKey gives it
