@@ -152,7 +152,7 @@ static __always_inline enum change remove_flow(const struct flow_key *k)
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
 	enum change done = CHANGED;
 	struct flow *f;
-	long err;
+	int err; /* before Linux 6.4 the kernel leaves the upper half of a long as it is */
 
 	if (!s || !known)
 		return NOT_CHANGED;
