@@ -29,6 +29,8 @@ const (
 // handshake is what the initiator of a proof has until the answer comes.
 type handshake struct {
 	ephemeral  nidkey.Ready
+	es         nidkey.Secret // of that and of esWith, the peer's key as it was then
+	esWith     nidkey.Public
 	offers     []ilnpwire.Proof             // the last few
 	challenge  [ilnpwire.ProofTokenLen]byte // zero: there was none
 	challenged time.Time                    // when the last one came
@@ -209,11 +211,14 @@ func shared(pairs ...pair) (secrets []nidkey.Secret, err error) {
 
 // answered derives the root on the initiator's side.
 func (h *handshake) answered(t transcript, own nidkey.Ready, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
-	s, err := shared(pair{h.ephemeral, peer}, pair{h.ephemeral, t.answer}, pair{own, t.answer})
+	s, err := shared(pair{h.ephemeral, t.answer}, pair{own, t.answer})
+	if err == nil {
+		err = h.share(peer)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return rootOf(t, ss, s[0], s[1], s[2]), nil
+	return rootOf(t, ss, h.es, s[0], s[1]), nil
 }
 
 // answer derives the root on the responder's side. es was computed as the offer was accepted.

@@ -405,6 +405,10 @@ func (c *Core) hostTimeout(now time.Time, t timer) {
 		c.showSome(now)
 		return
 	}
+	if t == timerSpare {
+		handshakes{c}.drawSpare(now)
+		return
+	}
 	c.host.dropUnconfirmed(now)
 	c.reselect(now, "lifetime over")
 }

@@ -48,6 +48,8 @@ type prover struct {
 	counter    uint64 // of the last offer
 	challenges challenges
 	busy       time.Time // until then the offers that were accepted without a challenge count
+	// spare is for the next proof: to draw a key takes as long as to use it, while packets wait.
+	spare nidkey.Ready
 }
 
 // exceeds reports whether so many offers came without a challenge that another one must show
@@ -72,20 +74,16 @@ type handshakes struct{ *Core }
 
 // prove begins a handshake, and reports whether it did.
 func (c handshakes) prove(now time.Time, s *session) bool {
-	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
 	if !c.proves(s.remoteNID) || !k.secret.Present() || k.retired || s.hs != nil || c.cfg.isFormer(s.localNID) {
 		return false
 	}
-	h := &handshake{nobody: Nonce{Len: 12}}
-	if !c.draw(now, random[:]) || !c.draw(now, h.nobody.Bytes[:]) {
-		return false
-	}
-	var err error
-	if h.ephemeral, err = nidkey.ReadyEphemeral(random); err != nil {
+	h, ok := &handshake{nobody: Nonce{Len: 12}}, false
+	if h.ephemeral, ok = c.ephemeral(now); !ok || !c.draw(now, h.nobody.Bytes[:]) {
 		return false
 	}
 	s.hs = h
+	c.arm(&s.schedule, timerShared, now, 0)
 	return true
 }
 
@@ -366,13 +364,12 @@ func (ps *pendingPeers) proven(now time.Time, k *pendingPeer, o *offered) {
 // agree derives the root of a session on the responder's side, and answers; nil: it cannot. stands: the session
 // goes on with the keys that it has until the peer confirms these.
 func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, stands bool) *agreement {
-	var random [nidkey.KeyLen]byte
 	k := c.known[s.remoteNID]
-	if k == nil || !c.draw(now, random[:]) {
+	if k == nil {
 		return nil
 	}
-	ephemeral, err := nidkey.ReadyEphemeral(random)
-	if err != nil {
+	ephemeral, ok := c.ephemeral(now)
+	if !ok {
 		return nil
 	}
 	root, err := o.answer(transcript{

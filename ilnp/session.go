@@ -163,6 +163,8 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 		c.returnTimeout(now, s)
 	case timerProve:
 		handshakes{c}.proveTimeout(now, s)
+	case timerShared:
+		handshakes{c}.shareAhead(s)
 	}
 }
 

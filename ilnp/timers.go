@@ -26,6 +26,8 @@ const (
 	timerLoss                 // all that was under way on a path that data have left has come
 	timerVouch                // the next correspondent is told of our new key
 	timerProve                // a message of a proof has no answer
+	timerSpare                // an ephemeral key is drawn for the next proof
+	timerShared               // a secret is computed while the answer to an offer is under way
 	timerShow                 // the next correspondents are sent our nonce, for a border
 	timerReturn               // data have left a locator that the correspondent knows, and wait for a sign that it knows the new one
 )

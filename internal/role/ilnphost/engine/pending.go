@@ -52,7 +52,7 @@ const (
 func (e *Engine) gather(o ilnp.Admit, rule *slowpath.OneRule) {
 	tick := time.NewTicker(lateEvery)
 	defer tick.Stop()
-	for n, looks := 0, 0; n < lateMost && len(e.later) < laterMost; {
+	for n, looks := 0, 0; n < lateMost && len(e.later) < laterMost && !e.cfg.Plane.Heard(); {
 		select {
 		case ev, ok := <-e.cfg.Plane.Unvalidated():
 			n++
@@ -66,13 +66,11 @@ func (e *Engine) gather(o ilnp.Admit, rule *slowpath.OneRule) {
 			default:
 				e.later = append(e.later, ev)
 			}
-			continue
-		default:
+		case <-tick.C: // its reader waits for a processor
+			if looks++; looks > lateLooks {
+				return
+			}
 		}
-		if looks++; e.cfg.Plane.Heard() || looks > lateLooks {
-			return
-		}
-		<-tick.C // its reader waits for a processor
 	}
 }
 
