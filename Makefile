@@ -113,7 +113,7 @@ generate-check: setup-test ## fail if the committed generated files are not what
 fuzz: setup-build ## run every fuzz target in turn, all within FUZZTOTAL (PKGS=packages to choose)
 	@build/fuzz $(FUZZTOTAL) $(PKGS)
 
-release-check: setup-lab setup-test setup-guest build ## weekly: standard presets, faults, benchmarks, fuzzing, soak, guests, kernels; one page in OUT
+release-check: setup-lab setup-test setup-guest build ## weekly: standard presets, faults, benchmarks, fuzzing, soak, guests, kernels; one page, and an archive, in OUT
 	@build/release-check $(OUT)/release
 
 soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS of virtual time, from SEED

@@ -186,6 +186,11 @@ func (a *app) showPreset(name string, p exp.Preset) {
 	for _, l := range p.LeavesOut {
 		a.Fill("            ", "leaves out: "+l)
 	}
+	for _, id := range slices.Sorted(maps.Keys(p.Harder)) {
+		if of := p.Harder[id]; of != "" {
+			a.Fill("            ", fmt.Sprintf("judges %s, which is harder, in place of %s", of, id))
+		}
+	}
 }
 
 // boundText formats the bound of a claim.

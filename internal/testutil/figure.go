@@ -49,6 +49,9 @@ type Figure struct {
 	Cores   int                `json:"cores"`
 	// Load is the machine's load average: absolute times of a loaded machine are upper bounds.
 	Load float64 `json:"load"`
+	// Raw is what each round measured, by contender, in the order of the rounds; nil for a count or
+	// a single run. It is kept beside the file of figures, not in it.
+	Raw map[string][]float64 `json:"-"`
 }
 
 // Judge compares the figure with its bound. A value that is not known well enough is not
@@ -160,7 +163,26 @@ func keep(path string, f Figure) error {
 	if err := os.WriteFile(part, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("keep figure %s: %w", f.Name, err)
 	}
-	return os.Rename(part, path)
+	return errors.Join(os.Rename(part, path), keepRaw(path, f))
+}
+
+// keepRaw writes what the rounds of a figure measured to a file of its own in NAME.raw beside NAME.json.
+func keepRaw(path string, f Figure) error {
+	if f.Raw == nil {
+		return nil
+	}
+	b, err := json.Marshal(struct {
+		Figure
+		Raw map[string][]float64 `json:"raw"`
+	}{f, f.Raw})
+	if err != nil {
+		return fmt.Errorf("keep rounds of %s: %w", f.Name, err)
+	}
+	dir := strings.TrimSuffix(path, ".json") + ".raw"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("keep rounds of %s: %w", f.Name, err)
+	}
+	return os.WriteFile(filepath.Join(dir, strings.ReplaceAll(f.Name, "/", "_")+".json"), append(b, '\n'), 0o644)
 }
 
 // Table draws figures as a table in Markdown. A figure that does not pass is set in bold.

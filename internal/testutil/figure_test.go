@@ -56,7 +56,7 @@ func TestReport(t *testing.T) {
 		{Figure{Name: "b", Op: ">=", Bound: 0.9, Value: 0.8, Half: 0.01}, true},
 		{Figure{Name: "a", Op: ">=", Bound: 0.9, Value: 0.95, Half: 0.1}, true},
 		{Figure{Name: "b", Op: ">=", Bound: 0.9, Value: 0.95, Half: 0.01}, false},
-		{Figure{Name: "c", Value: 3, Half: 1, Unit: "ns"}, false},
+		{Figure{Name: "c/of", Value: 3, Half: 1, Unit: "ns", Raw: map[string][]float64{"ns now": {2, 4}}}, false},
 	} {
 		r := &recorder{TB: t}
 		if Report(r, c.f); r.failed != c.failed {
@@ -66,6 +66,11 @@ func TestReport(t *testing.T) {
 	all, err := ReadFigures(path)
 	if err != nil || len(all) != 3 || all[0].Name != "a" || all[0].Verdict != NotMeasured || all[1].Value != 0.95 {
 		t.Fatalf("kept %+v: %v", all, err)
+	}
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(path), "results.raw", "c_of.json"))
+	if list, _ := filepath.Glob(filepath.Dir(path) + "/results.raw/*"); err != nil || len(list) != 1 ||
+		!strings.Contains(string(raw), `"raw":{"ns now":[2,4]}`) || !strings.Contains(string(raw), `"name":"c/of"`) {
+		t.Errorf("rounds %s in %v: %v", raw, list, err)
 	}
 	table := Table(all)
 	rows := []string{"| **not measured** |", "| `b` |  | >= 0.900 | 0.950 ± 0.010 |", "| 3 ± 1 ns |"}

@@ -278,6 +278,8 @@ func beyond(rounds map[string][]float64, over, under string) testutil.Estimate {
 func answer(f testutil.Figure, rounds map[string][]float64, under string) testutil.Figure {
 	e := beyond(rounds, "border", under)
 	f.Value, f.Half, f.Rounds = e.Mid, e.Half, len(rounds[under])
+	f.Raw = map[string][]float64{"ns/packet entrance": rounds[ways[0]], "ns/packet border": rounds["border"],
+		"ns/packet " + under: rounds[under]}
 	f.Details = map[string]float64{
 		"ns/packet entrance":        testutil.Estimated(rounds[ways[0]]).Mid,
 		"ns/packet border":          testutil.Estimated(less(rounds, "border")).Mid,

@@ -83,6 +83,8 @@ func borderFlows(b *testing.B) {
 			Name:  "Border/flows/" + name,
 			Says:  fmt.Sprintf("packets a second beyond the entrance over %d random flows / over %s", n, few),
 			Value: e.Mid, Half: e.Half, Rounds: len(rounds[name]),
+			Raw: map[string][]float64{"ns/packet entrance": rounds[ways[0]], "ns/packet " + few: rounds[few],
+				"ns/packet " + name: rounds[name]},
 			Details: map[string]float64{
 				"ns/packet " + name: testutil.Estimated(less(rounds, name)).Mid,
 				"ns/packet " + few:  testutil.Estimated(less(rounds, few)).Mid,

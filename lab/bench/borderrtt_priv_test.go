@@ -69,6 +69,7 @@ func borderRTT(b *testing.B) {
 				Name:  fmt.Sprintf("Border/rtt/%d/%s", rate, under),
 				Says:  fmt.Sprintf("median time of an echo beside %d frames a second, border / %s", rate, under),
 				Value: e.Mid, Half: e.Half, Rounds: len(rounds[under]), Details: map[string]float64{},
+				Raw: map[string][]float64{"ms border": rounds["border"], "ms " + under: rounds[under]},
 			}
 			if under == "nptv6" {
 				f.Op, f.Bound = "<=", 1.05

@@ -215,6 +215,7 @@ func (q question) answer(all []*contender) testutil.Figure {
 	f.Value, f.Half, f.Rounds = e.Mid, e.Half, len(under)
 	per := func(times []float64) float64 { return testutil.Estimated(times).Mid / float64(q.units) }
 	extra := testutil.Differences(under, over)
+	f.Raw = map[string][]float64{"ns " + q.over: over, "ns " + q.under: under}
 	f.Details = map[string]float64{
 		"ns/" + q.unit + " " + q.over:  per(over),
 		"ns/" + q.unit + " " + q.under: per(under),

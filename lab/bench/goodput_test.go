@@ -75,6 +75,8 @@ func (m *transfers) figures(c goodput) (all []testutil.Figure) {
 		ratio := testutil.Quotients(part.of[withRoam], part.of[plainSame])
 		again := testutil.Quotients(part.of[plainAgain], part.of[plainSame])
 		f := testutil.Figure{Name: name + part.suffix, Says: part.says, Value: ratio.Mid, Rounds: len(part.of[withRoam]),
+			Raw: map[string][]float64{part.unit + " Roam": part.of[withRoam], part.unit + " plain": part.of[plainSame],
+				part.unit + " plain again": part.of[plainAgain]},
 			Half: max(ratio.Half, math.Abs(again.Mid-1)), Details: map[string]float64{
 				part.unit + " Roam": mid(part.of[withRoam]), part.unit + " plain": mid(part.of[plainSame])}}
 		if part.bound > 0 {
@@ -89,7 +91,8 @@ func (m *transfers) figures(c goodput) (all []testutil.Figure) {
 	}
 	mtu := testutil.Quotients(m.mbps[plainSame], m.mbps[plainFull])
 	return append(all, testutil.Figure{Name: name + "/mtu", Says: "plain IPv6 at the MTU of sessions / at the link's",
-		Value: mtu.Mid, Half: mtu.Half, Rounds: len(m.mbps[plainSame])})
+		Value: mtu.Mid, Half: mtu.Half, Rounds: len(m.mbps[plainSame]), Raw: map[string][]float64{
+			"Mb/s plain": m.mbps[plainSame], "Mb/s plain, full MTU": m.mbps[plainFull]}})
 }
 
 // undecided is a figure without its bound.

@@ -138,6 +138,7 @@ func BenchmarkKeyedLocatorUpdate(b *testing.B) {
 	testutil.Report(b, testutil.Figure{
 		Name: "KeyedLocatorUpdate", Says: "update to acknowledgement in a keyed session, beyond an unkeyed one", Unit: "ms",
 		Op: "<=", Bound: 0.3, Value: e.Mid, Half: e.Half, Within: 0.1, Rounds: len(times[1]),
+		Raw: map[string][]float64{"ms keyed": millis(times[1]), "ms unkeyed": millis(times[0])},
 		Details: map[string]float64{
 			"ms keyed": milli(quantile(times[1], 0.5)), "ms unkeyed": milli(quantile(times[0], 0.5)),
 		},

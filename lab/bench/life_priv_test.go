@@ -161,6 +161,7 @@ func BenchmarkOutage(b *testing.B) {
 		testutil.Report(b, testutil.Figure{
 			Name: "Outage/" + c.name, Says: "30 s without a link, from a usable locator to data of the " + c.name + ", longest",
 			Unit: "ms", Op: "<=", Bound: c.bound, Value: milli(quantile(took, 1)), Rounds: len(took),
+			Raw:     map[string][]float64{"ms": millis(took)},
 			Details: map[string]float64{"ms median": milli(quantile(took, 0.5))},
 		})
 	}
@@ -220,6 +221,7 @@ func BenchmarkReboot(b *testing.B) {
 		testutil.Report(b, testutil.Figure{
 			Name: "Reboot/" + name, Says: "a new TCP connection by name " + name + " an end that lost its state, longest",
 			Unit: "ms", Op: "<=", Bound: 2000, Value: milli(quantile(took[i], 1)), Rounds: len(took[i]),
+			Raw:     map[string][]float64{"ms": millis(took[i])},
 			Details: map[string]float64{"ms median": milli(quantile(took[i], 0.5))},
 		})
 	}

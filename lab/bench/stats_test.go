@@ -33,15 +33,17 @@ func quantile(sample []time.Duration, q float64) time.Duration {
 
 func milli(d time.Duration) float64 { return d.Seconds() * 1000 }
 
+// millis is a sample in ms.
+func millis(sample []time.Duration) (all []float64) {
+	for _, d := range sample {
+		all = append(all, milli(d))
+	}
+	return all
+}
+
 // apart returns the median of the differences of two samples, pair by pair, in ms.
 func apart(over, under []time.Duration) testutil.Estimate {
-	ms := func(sample []time.Duration) (all []float64) {
-		for _, d := range sample {
-			all = append(all, milli(d))
-		}
-		return all
-	}
-	return testutil.Differences(ms(over), ms(under))
+	return testutil.Differences(millis(over), millis(under))
 }
 
 func boolToInt(b bool) int {

@@ -143,6 +143,7 @@ func BenchmarkLocatorUpdate(b *testing.B) {
 		testutil.Report(b, testutil.Figure{
 			Name: "LocatorUpdate/" + q.name, Says: "update to acknowledgement, " + q.name + ", beyond the median echo on its path",
 			Unit: "ms", Op: "<=", Bound: q.bound, Value: milli(quantile(times, q.q) - echo), Rounds: len(times),
+			Raw: map[string][]float64{"ms update": millis(times), "ms echo": millis(echoes)},
 			Details: map[string]float64{"ms echo": milli(echo), "ms echo p99": milli(quantile(echoes, 0.99)),
 				"ms worst": milli(quantile(times, 1))},
 		})

@@ -106,7 +106,7 @@ func report(b *testing.B, f testutil.Figure, over, plain []time.Duration) {
 	b.ReportMetric(0, "ns/op")
 	e := apart(over, plain)
 	f.Unit, f.Op, f.Value, f.Half, f.Rounds = "ms", "<=", e.Mid, e.Half, len(over)
-	f.Within = connectKnown
+	f.Within, f.Raw = connectKnown, map[string][]float64{"ms session": millis(over), "ms plain": millis(plain)}
 	f.Details = map[string]float64{
 		"ms session": milli(quantile(over, 0.5)), "ms session, longest": milli(quantile(over, 1)),
 		"ms plain": milli(quantile(plain, 0.5)), "ms plain, longest": milli(quantile(plain, 1)),
@@ -246,6 +246,7 @@ func BenchmarkReady(b *testing.B) {
 	testutil.Report(b, testutil.Figure{
 		Name: "Ready", Says: "start of roamd on a clean host to the first connection over a session, longest",
 		Unit: "ms", Op: "<=", Bound: 1000, Value: milli(quantile(all, 1)), Rounds: len(all),
+		Raw:     map[string][]float64{"ms": millis(all)},
 		Details: map[string]float64{"ms median": milli(quantile(all, 0.5))},
 	})
 }

@@ -19,14 +19,21 @@ type Parameter struct {
 	Choices []string `json:"choices,omitempty"`
 	Unit    string   `json:"unit,omitempty"`
 	Doc     string   `json:"doc"`
+	// Hardest is the value of a list at which claims over the whole list are hardest to meet,
+	// and why: "200: ...". The preset quick has it.
+	Hardest string `json:"hardest,omitempty"`
 }
 
 // Preset is a named choice of parameters.
 type Preset struct {
 	Set       map[string]any `json:"set,omitempty"`
 	LeavesOut []string       `json:"leaves_out,omitempty"` // what it shortens or cannot judge, in words
-	Repeats   int            `json:"repeats,omitempty"`    // how often a disturbed run is repeated at most
-	About     string         `json:"about"`
+	// Harder maps claims that the preset leaves to longer ones to those that it judges, and that
+	// say the same where it is harder to meet; "" if there are none. A last * stands for the rest
+	// of identifiers, the same on both sides.
+	Harder  map[string]string `json:"harder,omitempty"`
+	Repeats int               `json:"repeats,omitempty"` // how often a disturbed run is repeated at most
+	About   string            `json:"about"`
 	// Seconds is the approximate duration of a run, for the progress bar and `make lab`.
 	Seconds float64 `json:"seconds,omitempty"`
 }

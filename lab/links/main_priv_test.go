@@ -28,16 +28,16 @@ func runAll(m *testing.M) int {
 		return m.Run() // every test skips by name
 	}
 	defer topo.CloseOnSignal()()
+	if err := topo.Sweep(); err != nil {
+		fmt.Fprintln(os.Stderr, "sweep:", err)
+		return 1
+	}
 	dir, err := topo.TempDir()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if err := topo.Sweep(); err != nil {
-		fmt.Fprintln(os.Stderr, "sweep:", err)
-		return 1
-	}
 	if binaries, err = node.Build(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

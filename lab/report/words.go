@@ -58,7 +58,11 @@ func found(r *result.Result) string {
 	case fail == 0 && pass > 1:
 		s = fmt.Sprintf("All %d claims that it measured hold", pass)
 	}
-	if n := unjudged(r); n > 0 {
+	switch n := unjudged(r); {
+	case n == 1:
+		missed--
+		s += ", and 1 of time was not judged"
+	case n > 1:
 		missed -= n
 		s += fmt.Sprintf(", and %d of time were not judged", n)
 	}

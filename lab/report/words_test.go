@@ -150,7 +150,7 @@ func TestLead(t *testing.T) {
 		t.Errorf("lead:\n%s\nwant:\n%s", got, want)
 	}
 	r.Claims[0].Disturbed, r.Claims[0].Measured = true, false
-	if got := lead(r); !strings.Contains(got, "hold, and 1 of time were not judged, and 1 could not be measured.") {
+	if got := lead(r); !strings.Contains(got, "hold, and 1 of time was not judged, and 1 could not be measured.") {
 		t.Errorf("lead of a disturbed machine: %s", got)
 	}
 	r.Claims = r.Claims[2:]

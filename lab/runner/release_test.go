@@ -85,6 +85,11 @@ func TestReleaseCheckRunsAllSteps(t *testing.T) {
 			t.Errorf("step %s: %q", s[1], got[s[1]])
 		}
 	}
+	list, err := exec.Command("tar", "-tf", filepath.Join(r.dir, "out.tar.gz")).Output()
+	if err != nil || !strings.Contains(string(list), "out/release.md\n") ||
+		strings.Count(string(list), ".log\n") != len(steps) {
+		t.Errorf("the archive has %s: %v", list, err)
+	}
 	status, page = r.run(t, "STEPS=race guest")
 	if got = verdicts(page); status != 0 || len(got) != 2 || strings.Count(page, "Not run: ") != len(steps)-2 ||
 		!strings.Contains(page, "Run with STEPS=race guest.") {

@@ -11,7 +11,8 @@ import (
 
 // Every experiment that can be carried out in virtual time is, in every run of
 // the tests: what it claims must hold there to the last packet, and the same seed
-// must show the same.
+// must show the same. Among them is yanagida-duality-udp at a round trip of 200 ms, where
+// repeats of an update counted as early refreshes once.
 func TestExperimentsInVirtualTime(t *testing.T) {
 	count := 0
 	for _, e := range experiments() {
@@ -35,19 +36,6 @@ func TestExperimentsInVirtualTime(t *testing.T) {
 	}
 	if count < 3 {
 		t.Errorf("%d experiments run in virtual time", count)
-	}
-}
-
-// At a round trip of 200 ms repeats of an update counted as early refreshes once.
-func TestDualityOverALongPath(t *testing.T) {
-	t.Parallel()
-	res := virtually(t, "yanagida-duality-udp", Options{
-		Preset: "quick", Engine: exp.Sim, State: t.TempDir(), Set: []string{"rtts_ms=200"},
-	})
-	for _, c := range res.Claims {
-		if c.Measured && !c.Pass {
-			t.Errorf("%s: %v, want %s %v", c.ID, *c.Value, c.Op, c.Bound)
-		}
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,8 +23,9 @@ import (
 var decideSeeds = []uint64{6740, 6741, 6743, 6744}
 
 const (
-	worldsEach = 500 // of a seed
-	shotsEach  = 12  // packets, one after the other, of a world
+	worldsEnv  = "ROAM_WORLDS" // how many worlds of a seed instead: a guest is slow at reading maps
+	worldsEach = 500           // of a seed
+	shotsEach  = 12            // packets, one after the other, of a world
 )
 
 // socketAt is a socket of the test's namespace, and how the kernel finds it.
@@ -206,8 +209,16 @@ func TestDecisions(t *testing.T) {
 	}
 	r := newDecideRig(t)
 	all := &reached{verdicts: map[decide.Verdict]int{}, actions: map[decide.Action]int{}}
+	worlds := worldsEach
+	if s := os.Getenv(worldsEnv); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("%s: %v", worldsEnv, err)
+		}
+		worlds = n
+	}
 	for _, seed := range decideSeeds {
-		for n := range worldsEach {
+		for n := range worlds {
 			g := &gen{Rand: rand.New(rand.NewPCG(seed, uint64(n))), now: clock(unix.CLOCK_MONOTONIC)}
 			r.install(g.world(r.hostRow()))
 			for i := range shotsEach {

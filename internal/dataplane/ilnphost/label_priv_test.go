@@ -51,7 +51,9 @@ func TestLabelBit(t *testing.T) {
 			}, version | label},
 		} {
 			r := newRig(t)
-			r.reload(func(p *Plane) { p.opts.LabelBit = on })
+			if on {
+				r.reload(func(p *Plane) { p.opts.LabelBit = true })
+			}
 			c.prepare(r)
 			for turn, body := range [][]byte{udp(9), udp(99), tcp(flagACK, 9)} {
 				proto := uint8(ip6.UDP)
