@@ -90,16 +90,22 @@ static __always_inline void write_flow(struct flow *f, const struct flow *now)
 	f->ifindex = now->ifindex;
 }
 
-/* Adds a flow to a set that this program has locked; nonzero: there is no space. */
-static __always_inline int add_flow(struct flow_set *s, const struct flow *now)
+enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
+
+/* Adds a flow to a set that this program has locked. NOT_CHANGED: there is no space. SET_LOCKED: the
+ * kernel's table is in use.
+ */
+static __always_inline enum change add_flow(struct flow_set *s, const struct flow *now)
 {
 	__u32 zero = 0;
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
+	enum change done = NOT_CHANGED;
+	int err; /* before Linux 6.4 the kernel leaves the upper half of a long as it is */
 
 	if (!known)
-		return -1;
+		return NOT_CHANGED;
 	if (__sync_fetch_and_add(known, 1) >= max_flows)
-		goto full;
+		goto out;
 	for (int i = 0; i < SET_FLOWS && now->key.inside.v; i++) {
 		struct flow *f = &s->place[i].flow;
 
@@ -107,22 +113,24 @@ static __always_inline int add_flow(struct flow_set *s, const struct flow *now)
 			continue;
 		write_flow(f, now);
 		f->announced = 0;
-		f->key.outside = now->key.outside;
-		__sync_lock_test_and_set(&f->key.inside.v, now->key.inside.v); /* after all else */
-		return 0;
+		/* Each after all before it: a program may have read inside when another flow was here. */
+		__sync_lock_test_and_set(&f->key.outside.v, now->key.outside.v);
+		__sync_lock_test_and_set(&f->key.inside.v, now->key.inside.v);
+		return CHANGED;
 	}
-	if (!bpf_map_update_elem(&flows, &now->key, now, BPF_ANY))
-		return 0;
-full:
+	err = bpf_map_update_elem(&flows, &now->key, now, BPF_ANY);
+	if (!err)
+		return CHANGED;
+	if (err != -E2BIG && err != -ENOMEM)
+		done = SET_LOCKED;
+out:
 	__sync_fetch_and_add(known, -1);
-	return -1;
+	return done;
 }
-
-enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
 
 /* Writes a flow, new or known; NOT_CHANGED: there is no space. NONCE_KNOWN: it has one of the nonces,
  * so the two are of no new session. What was pending may be older than the flow, where another
- * processor has confirmed it meanwhile.
+ * processor has confirmed it meanwhile. SET_LOCKED: its set, or the kernel's table, is in use.
  */
 static __always_inline enum change put_flow(const struct flow *now)
 {
@@ -135,7 +143,7 @@ static __always_inline enum change put_flow(const struct flow *now)
 		return SET_LOCKED;
 	f = known_flow(&now->key);
 	if (!f)
-		done = add_flow(s, now) ? NOT_CHANGED : CHANGED;
+		done = add_flow(s, now);
 	else if (same_nonce(&f->inward, &now->inward) || same_nonce(&f->outward, &now->outward))
 		done = NONCE_KNOWN;
 	else
@@ -152,7 +160,7 @@ static __always_inline enum change remove_flow(const struct flow_key *k)
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
 	enum change done = CHANGED;
 	struct flow *f;
-	int err; /* before Linux 6.4 the kernel leaves the upper half of a long as it is */
+	int err; /* as in add_flow */
 
 	if (!s || !known)
 		return NOT_CHANGED;

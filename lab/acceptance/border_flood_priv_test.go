@@ -18,16 +18,16 @@ import (
 	"roam/wire/ilnp"
 )
 
-// floodPackets is how many packets a flood has from each side; ROAM_FLOOD asks for another number.
-func floodPackets(t *testing.T) int {
+// askedFor is the number that a variable of the environment asks for, or else another one.
+func askedFor(t *testing.T, env string, otherwise int) int {
 	t.Helper()
-	text := os.Getenv("ROAM_FLOOD")
+	text := os.Getenv(env)
 	if text == "" {
-		return 100_000
+		return otherwise
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("ROAM_FLOOD=%q; want a number of packets", text)
+		t.Fatalf("%s=%q; want a number", env, text)
 	}
 	return n
 }
@@ -109,7 +109,7 @@ func TestBorderFlood(t *testing.T) {
 	outer := roam.ILV{L64: roam.ILVFromAddr(nowhere.Addr()).L64, NID: 0x2002_0000_0000_0000}
 	inner := roam.ILV{L64: roam.ILVFromAddr(site.Internals[0].Addr()).L64, NID: 0x3003_0000_0000_0000}
 	absent := roam.ILV{L64: roam.ILVFromAddr(site.Providers[0][0].Addr()).L64, NID: 0x3003_ffff_0000_0000}
-	n := floodPackets(t)
+	n := askedFor(t, "ROAM_FLOOD", 100_000) // packets from each side
 	for _, c := range []struct {
 		name, counter string
 		send          func()

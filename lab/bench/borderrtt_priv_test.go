@@ -19,7 +19,7 @@ import (
 
 const (
 	echoesOfRound   = 100
-	echoRounds      = 40
+	echoRounds      = 100
 	echoRoundsLeast = 15
 	framesEvery     = time.Millisecond
 )
@@ -118,13 +118,14 @@ func newEchoing(b *testing.B, way string) *echoing {
 // echoTime is the time of an echo in what ping prints.
 var echoTime = regexp.MustCompile(`time=([0-9.]+) ms`)
 
-// round sends frames at that rate while ping runs, and returns the median of its times in ms.
+// round sends frames at that rate while ping runs, and returns the median of its times in ms. The kernel takes an
+// echo and its answer all the way on the processor of ping, which is that of the frames.
 func (e *echoing) round(b *testing.B, rate int) float64 {
 	b.Helper()
 	stop, failed := make(chan struct{}), make(chan error, 1)
 	go func() { failed <- e.send(rate, stop) }()
-	out, err := e.site.InsideHost.AppCommand(b.Context(), "ping", "-n", "-i", "0.002", "-c",
-		strconv.Itoa(echoesOfRound), e.target.String()).Output()
+	out, err := e.site.InsideHost.AppCommand(b.Context(), "taskset", "--cpu-list", strconv.Itoa(sendCore), "ping",
+		"-n", "-i", "0.002", "-c", strconv.Itoa(echoesOfRound), e.target.String()).Output()
 	close(stop)
 	must(b, errors.Join(err, <-failed))
 	var times []float64
@@ -137,7 +138,7 @@ func (e *echoing) round(b *testing.B, rate int) float64 {
 		b.Fatalf("%d of %d echoes came back", len(times), echoesOfRound)
 	}
 	e.times = append(e.times, times...)
-	return stats.Median(times)
+	return medianOfRounded(times, 0.001)
 }
 
 // send sends frames at a rate until it is stopped: some each millisecond, and what is owed if it woke
