@@ -11,6 +11,7 @@ const (
 	allowanceAfresh  = 5 * second
 	rateShift        = 8                     // a window has 2^8 ticks,
 	rateWindow       = 1 << (20 + rateShift) // in ns
+	slow             = 1024                  // bytes in a window, below which there is no rate
 )
 
 func packetsOf(n int) uint64 { return uint64(1 + n/allowanceBytes) }
@@ -51,13 +52,19 @@ func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool 
 }
 
 // noteTx counts a packet that is sent, or without bytes one that does not leave. The first
-// one of a window shows how many bytes the window before had; there is no rate after a pause.
+// one of a window shows how many bytes the window before had; there is no rate after a pause,
+// nor of less than so many bytes. Those of several such windows are in one number, so of the
+// first window with a rate as many are not counted.
 func (l *Live) noteTx(now uint32, n int) {
-	if (now^l.LastTx)>>rateShift != 0 {
-		if l.RateLast = 0; now-l.LastTx < 2<<rateShift {
-			l.RateLast = uint32(min(l.RateNow, 0xffffffff))
+	if (now^l.LastTx)>>rateShift != 0 && (l.Rated || l.RateNow >= slow) {
+		rate := l.RateNow
+		if !l.Rated {
+			rate -= min(rate, slow)
 		}
-		l.RateNow = 0
+		if rate < slow || now-l.LastTx >= 2<<rateShift {
+			rate = 0
+		}
+		l.RateLast, l.RateNow, l.Rated = uint32(min(rate, 0xffffffff)), 0, rate > 0
 	}
 	l.LastTx = now
 	if n > 0 {
