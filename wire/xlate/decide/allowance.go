@@ -42,9 +42,9 @@ func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool 
 	switch {
 	case given && a.TxPackets < allowancePackets+elapsed/allowanceEach:
 	case a.TxBytes+uint64(n) <= allowanceFactor*a.RxBytes && a.TxPackets+packetsOf(n) <= allowanceFactor*a.RxPackets:
-	case !rate || elapsed > uint64(p.Grace) || a.RxPackets == 0 && !given:
+	case !rate || elapsed >= uint64(p.Grace) || a.RxPackets == 0 && !given:
 		return false
-	case a.TxBytes+uint64(n) > uint64(l.RateLast)*(elapsed+rateWindow)/rateWindow:
+	case a.TxBytes+uint64(n) > uint64(max(l.RateLast, slow))*(elapsed+rateWindow)/rateWindow:
 		return false
 	}
 	a.charge(n)
