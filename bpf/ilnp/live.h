@@ -170,9 +170,9 @@ __noinline int begin_window(struct session_live *l, __u32 slot, __u32 now)
 	if (bytes > 0xffffffff)
 		bytes = 0xffffffff;
 	d->rate_last = bytes;
-	if (bytes)
-		__sync_fetch_and_or(&l->tx, TALLY_RATED);
-	return 0;
+	if (tally_bytes(was) < SLOW || since >= 2 << RATE_SHIFT)
+		return 0;
+	return __sync_fetch_and_or(&l->tx, TALLY_RATED) >> 63; /* the result makes it a barrier: the rate is first */
 }
 
 /* Notes a packet of ours, which may not leave: then len is 0. A window has room for 64 GiB. */

@@ -64,6 +64,13 @@ func TestCountersMove(t *testing.T) {
 		{"the first ones", func(*noted) {}, 3, nothing},
 		{"the next window after little", func(l *noted) { l.LastTx -= 300 }, 1, nothing},
 		{"many windows later after little", func(l *noted) { l.LastTx -= 30000 }, 2, nothing},
+		{"the next window after just less than a rate", func(l *noted) {
+			l.Tx, l.LastTx = l.Tx&^(1<<tallyPackets-1)|(slow-1), l.LastTx-300
+		}, 1, nothing},
+		{"the next window after a rate", func(l *noted) {
+			l.Tx, l.LastTx = l.Tx&^(1<<tallyPackets-1)|slow, l.LastTx-300
+		}, 1, all},
+		{"a pause after that", func(l *noted) { l.LastTx -= 300 }, 1, all},
 		{"the next window after more", func(l *noted) { l.Tx, l.LastTx = l.Tx+2*slow, l.LastTx-300 }, 1, all},
 		{"the next window after a rate and little", func(l *noted) { l.LastTx -= 300 }, 1, all},
 		{"the next window again", func(l *noted) { l.LastTx -= 300 }, 1, nothing},
@@ -128,7 +135,9 @@ func TestRateOfTheLastWindow(t *testing.T) {
 		{530, tallyRated | more, 99, 0},
 		{90000, tallyRated | more, 99, 0},
 		{280, more, 0, rate - slow},
-		{280, 2*slow - 1, 0, 0},
+		{280, slow - 1, 0, 0},
+		{280, 2*slow - 1, 0, 0}, // but the window that begins is counted whole
+		{280, tallyRated | (2*slow - 1), 0, 2*slow - 1},
 		{280, 2 * slow, 0, slow},
 		{530, more, 0, 0},
 		{280, little, 0, 0},
@@ -142,7 +151,8 @@ func TestRateOfTheLastWindow(t *testing.T) {
 		})
 		x.out()
 		l := x.notedAt(x.known[x.p.Key].Slot)
-		if l.RateLast != c.want || l.Tx&tallyRated != 0 != (c.want > 0) {
+		rated := c.tx&(1<<tallyPackets-1) >= slow && c.ticks < 512
+		if l.RateLast != c.want || l.Tx&tallyRated != 0 != rated {
 			t.Errorf("%d ticks after %x: rate %d, word %x, want %d", c.ticks, c.tx, l.RateLast, l.Tx, c.want)
 		}
 	}

@@ -57,14 +57,15 @@ func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool 
 // first window with a rate as many are not counted.
 func (l *Live) noteTx(now uint32, n int) {
 	if (now^l.LastTx)>>rateShift != 0 && (l.Rated || l.RateNow >= slow) {
-		rate := l.RateNow
+		rate, paused := l.RateNow, now-l.LastTx >= 2<<rateShift
+		rated := rate >= slow && !paused
 		if !l.Rated {
 			rate -= min(rate, slow)
 		}
-		if rate < slow || now-l.LastTx >= 2<<rateShift {
+		if rate < slow || paused {
 			rate = 0
 		}
-		l.RateLast, l.RateNow, l.Rated = uint32(min(rate, 0xffffffff)), 0, rate > 0
+		l.RateLast, l.RateNow, l.Rated = uint32(min(rate, 0xffffffff)), 0, rated
 	}
 	l.LastTx = now
 	if n > 0 {
