@@ -76,7 +76,7 @@ static __always_inline int allowance_permits(const struct session_entry *p, cons
 					int rate, int given)
 {
 	struct allowance *t = allowance_of(p, l64, given);
-	__u64 elapsed;
+	__u64 elapsed, before;
 
 	if (!t)
 		return 1; /* no memory: a packet too many is better than a lost session */
@@ -86,10 +86,13 @@ static __always_inline int allowance_permits(const struct session_entry *p, cons
 	if (t->tx_bytes + len <= ALLOWANCE_FACTOR * t->rx_bytes &&
 	    t->tx_packets + 1 + len / ALLOWANCE_BYTES <= ALLOWANCE_FACTOR * t->rx_packets)
 		goto allowed;
-	if (!rate || elapsed > p->grace || !(t->rx_packets || given))
+	if (!rate || elapsed >= p->grace || !(t->rx_packets || given))
 		return 0;
-	/* The rate before, with one more window's worth for bursts. */
-	if (t->tx_bytes + len > (__u64)d->rate_last * (elapsed + RATE_WINDOW) / RATE_WINDOW)
+	/* The rate before, with one more window's worth for bursts; of a session that sends little no
+	 * rate is noted, only that it is below SLOW.
+	 */
+	before = d->rate_last > SLOW ? d->rate_last : SLOW;
+	if (t->tx_bytes + len > before * (elapsed + RATE_WINDOW) / RATE_WINDOW)
 		return 0;
 allowed:
 	charge_allowance(t, len);

@@ -156,8 +156,6 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	verdict = compact ? send_settled(skb) : UNSETTLED;
 	if (likely(verdict < UNSETTLED))
 		return verdict;
-	if (verdict == ELSEWHERE && (verdict = send_elsewhere(skb)) < UNSETTLED)
-		return verdict;
 	h = this_host();
 	if (h && is_ordinary(skb, h))
 		return PASS_ON;
@@ -325,9 +323,7 @@ int ilnp_uplink_ingress(struct __sk_buff *skb)
 
 	if (likely(verdict < UNSETTLED))
 		return verdict;
-	if (verdict == ELSEWHERE)
-		verdict = receive_elsewhere(skb);
-	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
+	if (compact == COMPACT_ALONE)
 		return verdict;
 	return receive_and_serve(skb, ETH_LEN, verdict);
 }
@@ -340,9 +336,7 @@ int ilnp_rawlink_ingress(struct __sk_buff *skb)
 
 	if (likely(verdict < UNSETTLED))
 		return verdict;
-	if (verdict == ELSEWHERE)
-		verdict = receive_elsewhere_raw(skb);
-	if (verdict < UNSETTLED || compact == COMPACT_ALONE)
+	if (compact == COMPACT_ALONE)
 		return verdict;
 	return receive_and_serve(skb, 0, verdict);
 }

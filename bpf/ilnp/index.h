@@ -136,6 +136,44 @@ static __always_inline struct session_live *read_line(__u32 slot, __u64 *word)
 #define SETTLED_FOUND ((__u64)(SETTLED_WRITTEN | SETTLED_BY_ALIAS) << SETTLED_FLAGS)
 #define SETTLED_BY_NIDS ((__u64)SETTLED_WRITTEN << SETTLED_FLAGS)
 
+/* Does a line say that its session is found by its NIDs alone, and are they these? */
+static __always_inline int is_line_of(const struct session_live *l, __u64 word, const struct session_key *k)
+{
+	return (word & SETTLED_FOUND) == SETTLED_BY_NIDS && l->local_nid.v == k->local.v &&
+	       l->remote_nid.v == k->remote.v;
+}
+
+/* The same as search_index for a packet that needs nothing but the line, which says of most
+ * sessions whose it is.
+ */
+__noinline __u64 search_line_entry(const struct session_key *k)
+{
+	struct host *h = this_host();
+	__u64 hash, word = 0;
+
+	if (!h || !k)
+		return 0;
+	hash = index_hash(h, k);
+	for (int i = 0; i < 2; i++) {
+		__u32 n = (i ? hash >> INDEX_SECOND : hash) & index_mask;
+		const struct bucket *b = bpf_map_lookup_elem(&session_index, &n);
+		__u64 entry = b ? search_bucket(b, hash) : 0;
+		const struct session_live *l;
+		struct session_entry *p;
+
+		if (!entry)
+			continue;
+		l = read_line(entry & INDEX_SLOT, &word);
+		if (l && is_line_of(l, word, k))
+			return entry;
+		n = index_place(entry);
+		p = bpf_map_lookup_elem(&sessions, &n);
+		if (p && is_session_of(p, k))
+			return entry;
+	}
+	return 0;
+}
+
 /* The line of the session with these aliases, or null. found becomes its entry of the
  * index, and word what the line says. Most are in the first half of their first bucket, and
  * their line says whose it is.
@@ -152,10 +190,10 @@ static __always_inline struct session_live *search_line(const struct host *h, co
 		return 0;
 	*found = search_half(b->entry, hash);
 	l = read_line(*found & INDEX_SLOT, word);
-	if (unlikely(!l || !*found || (*word & SETTLED_FOUND) != SETTLED_BY_NIDS || l->local_nid.v != k->local.v ||
-		     l->remote_nid.v != k->remote.v))
-		return 0;
-	return l;
+	if (likely(l && *found && is_line_of(l, *word, k)))
+		return l;
+	*found = search_line_entry(k);
+	return *found ? read_line(*found & INDEX_SLOT, word) : 0;
 }
 
 /* The result of a compact path that leaves the packet as it is: this, plus one more than
@@ -163,9 +201,6 @@ static __always_inline struct session_live *search_line(const struct host *h, co
  * which are less.
  */
 #define UNSETTLED (1 << 30)
-
-/* The session is not where it is looked for first. More than any such result. */
-#define ELSEWHERE (1 << 30 | 1 << 29)
 
 /* The place of the session with these aliases, as a result of a compact path. */
 static __always_inline int find_place(const struct session_key *k)

@@ -121,42 +121,64 @@ __noinline int settle(const struct session_entry *p, const struct session_detail
 	return 0;
 }
 
+static __always_inline __u64 tally_packets(__u64 tally)
+{
+	return (tally & ~TALLY_RATED) >> TALLY_PACKETS;
+}
+
+static __always_inline __u64 tally_bytes(__u64 tally)
+{
+	return tally & ((1ULL << TALLY_PACKETS) - 1);
+}
+
+/* The bits of a tally one of which is set where it has as many bytes as SLOW. */
+#define TALLY_SLOW ((1ULL << TALLY_PACKETS) - SLOW)
+
 /* Moves what was counted into the totals. A reader that looks at the totals first misses
  * what is under way, and counts nothing twice.
  */
 static __always_inline __u64 move_tally(__u64 *tally, __u64 *packets, __u64 *bytes)
 {
-	__u64 was = __sync_lock_test_and_set(tally, 0), n = was & ((1ULL << TALLY_PACKETS) - 1);
+	__u64 was = __sync_lock_test_and_set(tally, 0);
 
-	__sync_fetch_and_add(packets, was >> TALLY_PACKETS);
-	__sync_fetch_and_add(bytes, n);
-	return n;
+	__sync_fetch_and_add(packets, tally_packets(was));
+	__sync_fetch_and_add(bytes, tally_bytes(was));
+	return was;
 }
 
 /* Begins another window of the rate of sending: with the first packet of each window the
- * bytes of the one before are known. After a pause there was no rate.
+ * bytes of the one before are known. After a pause there was no rate. A session that sends
+ * little has none, and only adds to its tally, so that its packets touch nothing but its line.
+ * Its first window with a rate is counted without what may be from before.
  */
 __noinline int begin_window(struct session_live *l, __u32 slot, __u32 now)
 {
 	struct session_details *d = bpf_map_lookup_elem(&session_details, &slot);
+	__u64 was, bytes;
 	__u32 since;
-	__u64 bytes;
 
 	if (!l || !d)
 		return 0;
 	since = now - l->last_tx;
 	l->last_tx = now;
-	bytes = move_tally(&l->tx, &d->tx_packets, &d->tx_bytes);
+	was = move_tally(&l->tx, &d->tx_packets, &d->tx_bytes);
+	bytes = tally_bytes(was);
+	if (!(was & TALLY_RATED))
+		bytes -= bytes < SLOW ? bytes : SLOW;
+	if (bytes < SLOW || since >= 2 << RATE_SHIFT)
+		bytes = 0;
 	if (bytes > 0xffffffff)
 		bytes = 0xffffffff;
-	d->rate_last = since < 2 << RATE_SHIFT ? bytes : 0;
-	return 0;
+	d->rate_last = bytes;
+	if (tally_bytes(was) < SLOW || since >= 2 << RATE_SHIFT)
+		return 0;
+	return __sync_fetch_and_or(&l->tx, TALLY_RATED) >> 63; /* the result makes it a barrier: the rate is first */
 }
 
 /* Notes a packet of ours, which may not leave: then len is 0. A window has room for 64 GiB. */
 static __always_inline void note_tx(struct session_live *l, __u32 slot, __u32 now, __u32 len)
 {
-	if ((now ^ l->last_tx) >> RATE_SHIFT)
+	if ((now ^ l->last_tx) >> RATE_SHIFT && l->tx & (TALLY_RATED | TALLY_SLOW))
 		begin_window(l, slot, now);
 	l->last_tx = now;
 	if (len)

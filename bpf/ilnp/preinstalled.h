@@ -33,7 +33,7 @@ static __always_inline __u64 packets_sent(const struct session_entry *p, const s
 {
 	const struct session_live *l = live_of(p);
 
-	return d->tx_packets + (l ? l->tx >> TALLY_PACKETS : 0);
+	return d->tx_packets + (l ? tally_packets(l->tx) : 0);
 }
 
 #define FIRST_TOLD 16 /* packets that are reported; as many as the daemon keeps */

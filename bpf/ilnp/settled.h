@@ -45,17 +45,4 @@ static __always_inline __u16 *checksum_of(struct ip6 *ip, __u8 proto)
 	return (void *)(ip + 1) + (proto == IPPROTO_UDP ? UDP_CSUM_AT : TCP_CSUM_AT);
 }
 
-/* The entry of the index of the session of a packet with its IPv6 header at an offset. */
-static __always_inline __u64 index_entry(const struct __sk_buff *skb, __u32 l3, int sent)
-{
-	const struct ip6 *ip = (void *)(long)skb->data + l3;
-	struct session_key key;
-
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
-		return 0;
-	key.local.v = sent ? ip->src.nid.v : ip->dst.nid.v;
-	key.remote.v = sent ? ip->dst.nid.v : ip->src.nid.v;
-	return search_index(&key);
-}
-
 #endif

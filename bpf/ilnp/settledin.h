@@ -82,10 +82,8 @@ static __always_inline int is_plain_upper(const struct __sk_buff *skb, const str
 	return length >= least && body + length <= skb->len;
 }
 
-/* Receives a packet whose IPv6 header is at l3, and whose session is at an entry of the index, 0: to
- * be searched.
- */
-static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u64 found)
+/* Receives a packet whose IPv6 header is at l3. */
+static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 {
 	struct ip6 *ip = (void *)(long)skb->data + l3;
 	struct host *h = only_value(&hosts);
@@ -94,7 +92,7 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u
 	int left = PASS_ON;
 	union half from, to;
 	__u32 flags, now;
-	__u64 word = 0;
+	__u64 found, word = 0;
 	__u8 proto;
 
 	keep(left);
@@ -113,10 +111,7 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u
 	if (unlikely(!is_plain_upper(skb, ip, proto, l3 + IP6_LEN) || !locator_on_wire(to)))
 		return left;
 	key.remote.v = ip->src.nid.v;
-	if (found)
-		l = read_line(found & INDEX_SLOT, &word);
-	else if (unlikely(!(l = search_line(h, &key, &found, &word))))
-		return ELSEWHERE;
+	l = search_line(h, &key, &found, &word);
 	if (unlikely(!l))
 		return left;
 	flags = settled_flags(word);
@@ -141,27 +136,12 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3, __u
 /* Global, as send_settled: for links with a MAC header, and without one. */
 __noinline int receive_settled(struct __sk_buff *skb)
 {
-	return receive_straight(skb, ETH_LEN, 0);
+	return receive_straight(skb, ETH_LEN);
 }
 
 __noinline int receive_settled_raw(struct __sk_buff *skb)
 {
-	return receive_straight(skb, 0, 0);
-}
-
-/* As send_elsewhere. */
-__noinline int receive_elsewhere(struct __sk_buff *skb)
-{
-	__u64 found = index_entry(skb, ETH_LEN, 0);
-
-	return found ? receive_straight(skb, ETH_LEN, found) : UNSETTLED;
-}
-
-__noinline int receive_elsewhere_raw(struct __sk_buff *skb)
-{
-	__u64 found = index_entry(skb, 0, 0);
-
-	return found ? receive_straight(skb, 0, found) : UNSETTLED;
+	return receive_straight(skb, 0);
 }
 
 #endif

@@ -86,8 +86,8 @@ static __always_inline int wants_answer(const struct __sk_buff *skb, const struc
 	       !is_acknowledgement(l, upper + TCP_OFFSET_AT, skb->len - ETH_LEN - IP6_LEN, now);
 }
 
-/* Sends a packet of the session at an entry of the index, 0: that is to be searched. */
-static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
+/* Egress of roam0. Global, so that its stack is its own. */
+__noinline int send_settled(struct __sk_buff *skb)
 {
 	struct ip6 *ip = (void *)(long)skb->data + ETH_LEN;
 	struct host *h = only_value(&hosts);
@@ -97,7 +97,7 @@ static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 	struct session_key key;
 	__u32 index, flags, diff;
 	struct turn t = {};
-	__u64 now, word = 0;
+	__u64 now, found, word = 0;
 	struct uplink *u;
 	__u8 proto;
 
@@ -111,10 +111,7 @@ static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 		return left;
 	key.local.v = ip->src.nid.v;
 	key.remote.v = ip->dst.nid.v;
-	if (found)
-		l = read_line(found & INDEX_SLOT, &word);
-	else if (unlikely(!(l = search_line(h, &key, &found, &word))))
-		return ELSEWHERE;
+	l = search_line(h, &key, &found, &word);
 	if (unlikely(!l))
 		return left;
 	left = UNSETTLED + 1 + index_place(found);
@@ -145,22 +142,6 @@ static __always_inline int send_straight(struct __sk_buff *skb, __u64 found)
 	ip->dst.l64.v = t.to.v;
 	ip->dst.nid.v = remote_nid.v;
 	return leave_settled(skb, ip, proto, diff, u, index, hop_way(u, index, &t.to, now), flags);
-}
-
-/* Egress of roam0. Global, so that its stack is its own. */
-__noinline int send_settled(struct __sk_buff *skb)
-{
-	return send_straight(skb, 0);
-}
-
-/* The same where the place that is looked at first does not have the session. A function of its own,
- * so that its code lies elsewhere.
- */
-__noinline int send_elsewhere(struct __sk_buff *skb)
-{
-	__u64 found = index_entry(skb, ETH_LEN, 1);
-
-	return found ? send_straight(skb, found) : UNSETTLED;
 }
 
 #endif

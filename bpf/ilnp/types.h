@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 31,
+	ABI = 32,
 };
 
 #define MAX_UPLINKS 16
@@ -200,7 +200,7 @@ struct session_live {
 	__u32 unanswered_tx; /* tick: first send since last_rx that wants an answer; 0: none */
 	__u32 last_tx;      /* ticks */
 	__u32 last_rx;
-	__u64 tx, rx;       /* bytes, and packets from bit TALLY_PACKETS on, not yet in session_details */
+	__u64 tx, rx;       /* bytes, and packets from bit TALLY_PACKETS on, not yet in session_details; TALLY_RATED */
 };
 
 #define SETTLED_DELTA 16
@@ -216,7 +216,9 @@ struct session_live {
 #define STATE_EDITION 16
 
 #define TALLY_PACKETS 36
-#define TALLY_LARGE (1ULL << 63 | 1ULL << (TALLY_PACKETS - 1)) /* half of what the word has room for */
+#define TALLY_RATED (1ULL << 63) /* of tx, behind the packets: its window began with 0; without it rate_last in session_details is 0 */
+#define SLOW 1024                /* bytes in a window below which a session has no rate: a power of two */
+#define TALLY_LARGE (1ULL << 62 | 1ULL << (TALLY_PACKETS - 1)) /* half of what the word has room for */
 
 /* What each path has carried of what is divided among several, in bytes times path_cost(). */
 struct path_turns {
@@ -230,12 +232,12 @@ struct session_details {
 	__u32 birth;                /* session_entry.birth to which all this belongs */
 	__u32 seq;                  /* session_entry.seq to which hint, turns and life_told belong */
 	__u64 tx_packets, tx_bytes, rx_packets, rx_bytes;
+	__u32 rate_last;            /* bytes sent in the last window of RATE_WINDOW; 0: less than SLOW */
+	__u32 last_nonce_rx;        /* ticks: with the session's own remote nonce */
 	union half hint;            /* locator that the peer was last seen at; 0: none */
 	union half nonce_at;        /* our locator at which TCP or UDP last came with the session's nonce */
 	struct nonce learned;       /* first nonce of a peer that we contacted */
 	struct path_turns turns;    /* where there are several paths */
-	__u32 rate_last;            /* bytes sent in the last window of RATE_WINDOW */
-	__u32 last_nonce_rx;        /* ticks: with the session's own remote nonce */
 	__u32 told_until;           /* see ringbudget.h: when the share of the urgent ring is whole again */
 	__u32 updates_until;        /* the same, of Locator Updates alone */
 	__u32 with_nonce;           /* received packets of TCP and UDP with a nonce */

@@ -165,6 +165,18 @@ func TestAllowanceWithoutAValidatedLocator(t *testing.T) {
 	}
 }
 
+// A session that sends little, so that no rate of it is noted, goes on after a move.
+func TestAllowanceOfASlowSession(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := unvalidated(1, else1)
+	p.Grace = time.Hour
+	r.upsert(p)
+	if got := r.spread(30, 20); got[else1] < 14 || got[else1] > 20 || got[0] == 0 {
+		t.Errorf("spread %v of 68 bytes each, want as many as are %d bytes, and some more", got, slow)
+	}
+}
+
 // The hint is a locator that nothing proves but the nonce.
 func TestAllowanceOfTheHint(t *testing.T) {
 	r := newRig(t)

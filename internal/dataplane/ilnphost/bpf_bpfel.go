@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 31
+	bpfAbiNumberABI bpfAbiNumber = 32
 )
 
 type bpfAddr struct {
@@ -387,22 +387,22 @@ type bpfServedKey struct {
 }
 
 type bpfSessionDetails struct {
-	_         structs.HostLayout
-	Birth     uint32
-	Seq       uint32
-	TxPackets uint64
-	TxBytes   uint64
-	RxPackets uint64
-	RxBytes   uint64
-	Hint      bpfHalf
-	NonceAt   bpfHalf
-	Learned   bpfNonce
-	Turns     struct {
+	_           structs.HostLayout
+	Birth       uint32
+	Seq         uint32
+	TxPackets   uint64
+	TxBytes     uint64
+	RxPackets   uint64
+	RxBytes     uint64
+	RateLast    uint32
+	LastNonceRx uint32
+	Hint        bpfHalf
+	NonceAt     bpfHalf
+	Learned     bpfNonce
+	Turns       struct {
 		_     structs.HostLayout
 		Bytes [16]uint32
 	}
-	RateLast     uint32
-	LastNonceRx  uint32
 	ToldUntil    uint32
 	UpdatesUntil uint32
 	WithNonce    uint32

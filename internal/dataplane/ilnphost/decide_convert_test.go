@@ -119,9 +119,10 @@ func modelLive(l noted) decide.Live {
 	const bytes = 1<<tallyPackets - 1
 	return decide.Live{
 		Birth: l.Birth, Seq: l.Seq, LifeTold: l.LifeTold != 0, UnansweredTx: l.UnansweredTx, LastTx: l.LastTx,
-		TxPackets: l.TxPackets + l.Tx>>tallyPackets, TxBytes: l.TxBytes + l.Tx&bytes,
+		TxPackets: l.TxPackets + l.Tx&^tallyRated>>tallyPackets, TxBytes: l.TxBytes + l.Tx&bytes,
 		RxPackets: l.RxPackets + l.Rx>>tallyPackets, RxBytes: l.RxBytes + l.Rx&bytes,
-		RateLast: l.RateLast, RateNow: l.Tx & bytes, LastRx: l.LastRx, LastNonceRx: l.LastNonceRx,
+		RateLast: l.RateLast, RateNow: l.Tx & bytes, Rated: l.Tx&tallyRated != 0,
+		LastRx: l.LastRx, LastNonceRx: l.LastNonceRx,
 		WithNonce: l.WithNonce, Bare: l.Bare != 0, SilenceTold: l.SilenceTold, Returned: l.Returned,
 		Hint: l.Hint.l64(), Rule: decide.Found(l.Rule), Cuts: l.Cuts != 0, Retried: l.Retried != 0,
 		Asked: l.Asks&uint8(bpfAskedASKED) != 0, AskedPerFlow: l.Asks&uint8(bpfAskedASKED_PER_FLOW) != 0,

@@ -373,7 +373,8 @@ func (g *gen) live(p bpfSessionEntry) (l noted) {
 	ms := func() uint32 { return pick(g, 0, uint32(g.now/1e6)-pick[uint32](g, 5, 120, 500, 5000, 40000)) }
 	ticks := func() uint32 { return pick(g, 0, uint32(g.now>>20)-pick[uint32](g, 10, 1000, 4000, 20000)) }
 	l.bpfSessionLive = bpfSessionLive{
-		UnansweredTx: g.agoTicks(), LastTx: g.agoTicks(), Tx: g.tally(), LastRx: g.agoTicks(), Rx: g.tally(),
+		UnansweredTx: g.agoTicks(), LastTx: g.agoTicks(), Tx: g.tally() | pick(g, 0, uint64(tallyRated)),
+		LastRx: g.agoTicks(), Rx: g.tally(),
 	}
 	l.bpfSessionDetails = bpfSessionDetails{
 		Birth: pick(g, p.Birth, p.Birth, p.Birth, p.Birth+1), Seq: pick(g, p.Seq, p.Seq, p.Seq-1), LifeTold: uint8(g.IntN(2)),
@@ -387,7 +388,7 @@ func (g *gen) live(p bpfSessionEntry) (l noted) {
 		l.Rule, l.CopyOpen, l.CopySent = 0, 1, uint32(g.now/1e6)-2
 	}
 	if g.in(12) { // as much as a line has room for without the next packet
-		l.Rx |= 1<<63 | 1<<(tallyPackets-1)
+		l.Rx |= 1<<62 | 1<<(tallyPackets-1)
 	}
 	if g.in(2) {
 		l.Hint = half(uint64(pick(g, remoteLocators...)))

@@ -76,6 +76,26 @@ func TestFullBucket(t *testing.T) {
 	}
 }
 
+// Settled sessions take the compact path wherever their entries are: in either half of their
+// first bucket, or in the second one.
+func TestSettledWhereverTheyAre(t *testing.T) {
+	r := newRigOf(t, LeastSessions)
+	r.uplink(here)
+	list := r.many(12)
+	for _, p := range list {
+		r.upsert(p)
+		r.settle(p.Key)
+	}
+	alone := r.pathsOf(2)
+	for i, p := range list {
+		out, _ := r.run(alone.Egress, frame(packet(session(ours), session(p.Key.Remote), ip6.UDP, udp(9))))
+		in, _ := r.run(alone.Ingress, frame(packet(at(there, p.RemoteNID), at(here, ours), ip6.UDP, udp(9))))
+		if out >= unsettled || in >= unsettled {
+			t.Errorf("session %d of one bucket: %x out, %x in", i, out, in)
+		}
+	}
+}
+
 // What a daemon left half done, its successor puts right: a session that was being
 // moved, one that is named where it is not, and places that nobody names.
 func TestIndexRepair(t *testing.T) {

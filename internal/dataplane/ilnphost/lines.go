@@ -21,6 +21,8 @@ const (
 	settledFlags = 48
 	stateEdition = 16
 	tallyPackets = 36
+	tallyRated   = 1 << 63
+	slow         = 1024
 )
 
 // Flags of sessions whose packets out, or in, need more than the line says.
@@ -161,7 +163,7 @@ func (p *Plane) live(slot uint32) (s seen, err error) {
 	}
 	l := &p.lines.lines[slot]
 	s.lastTx, s.lastRx = atomic.LoadUint32(&l.LastTx), atomic.LoadUint32(&l.LastRx)
-	tx, rx := atomic.LoadUint64(&l.Tx), atomic.LoadUint64(&l.Rx)
+	tx, rx := atomic.LoadUint64(&l.Tx)&^tallyRated, atomic.LoadUint64(&l.Rx)
 	d.TxPackets, d.TxBytes = d.TxPackets+tx>>tallyPackets, d.TxBytes+tx&(1<<tallyPackets-1)
 	d.RxPackets, d.RxBytes = d.RxPackets+rx>>tallyPackets, d.RxBytes+rx&(1<<tallyPackets-1)
 	return s, nil

@@ -44,9 +44,14 @@ func (x exchange) traffic() Traffic {
 	return n
 }
 
-// What a line counts goes into the totals of its session, with each window of sending and
-// when a word is half full, and nothing is lost or counted twice.
+// What a line counts goes into the totals of its session, with each window of sending unless
+// that is little, and when a word is half full, and nothing is lost or counted twice.
 func TestCountersMove(t *testing.T) {
+	const (
+		nothing = iota
+		all
+		either // depends on the moment
+	)
 	x := newExchange(t)
 	want := Traffic{}
 	sent, came := uint64(0), uint64(0)
@@ -54,22 +59,36 @@ func TestCountersMove(t *testing.T) {
 		what   string
 		before func(*noted)
 		out    int
-		moved  bool // all but the last packets
+		moves  int // of what was before the last packets
 	}{
-		{"the first ones", func(*noted) {}, 3, false},
-		{"the next window", func(l *noted) { l.LastTx -= 300 }, 1, true},
-		{"many windows later", func(l *noted) { l.LastTx -= 30000 }, 2, true},
+		{"the first ones", func(*noted) {}, 3, nothing},
+		{"the next window after little", func(l *noted) { l.LastTx -= 300 }, 1, nothing},
+		{"many windows later after little", func(l *noted) { l.LastTx -= 30000 }, 2, nothing},
+		{"the next window after just less than a rate", func(l *noted) {
+			l.Tx, l.LastTx = l.Tx&^(1<<tallyPackets-1)|(slow-1), l.LastTx-300
+		}, 1, nothing},
+		{"the next window after a rate", func(l *noted) {
+			l.Tx, l.LastTx = l.Tx&^(1<<tallyPackets-1)|slow, l.LastTx-300
+		}, 1, all},
+		{"a pause after that", func(l *noted) { l.LastTx -= 300 }, 1, all},
+		{"the next window after more", func(l *noted) { l.Tx, l.LastTx = l.Tx+2*slow, l.LastTx-300 }, 1, all},
+		{"the next window after a rate and little", func(l *noted) { l.LastTx -= 300 }, 1, all},
+		{"the next window again", func(l *noted) { l.LastTx -= 300 }, 1, nothing},
+		{"another one after more", func(l *noted) { l.Tx, l.LastTx = l.Tx+2*slow, l.LastTx-300 }, 1, all},
+		{"many windows later", func(l *noted) { l.LastTx -= 30000 }, 2, all},
 		{"a word nearly half full of bytes", func(l *noted) {
 			l.Tx, l.Rx = l.Tx+7<<tallyPackets+1<<34,
 				l.Rx&^(1<<tallyPackets-1)|(1<<35-1)
-		}, 1, false},
-		{"the same, a window later", func(l *noted) { l.LastTx -= 300 }, 1, true},
-		{"a word nearly half full of packets", func(l *noted) { l.Rx |= (1<<27 - 1) << tallyPackets }, 0, false},
+		}, 1, either},
+		{"the same, a window later", func(l *noted) { l.LastTx -= 300 }, 1, all},
+		{"a word nearly half full of packets", func(l *noted) { l.Rx |= (1<<26 - 1) << tallyPackets }, 0, either},
 	} {
+		had := uint64(0)
 		x.setLive(x.p.Key, func(l *noted) {
 			tx, rx := l.Tx, l.Rx
 			c.before(l)
 			sent += l.Tx>>tallyPackets - tx>>tallyPackets
+			had = l.Tx &^ tallyRated >> tallyPackets
 			came += l.Rx>>tallyPackets - rx>>tallyPackets
 			want.TxBytes += l.Tx&(1<<tallyPackets-1) - tx&(1<<tallyPackets-1)
 			want.RxBytes += l.Rx&(1<<tallyPackets-1) - rx&(1<<tallyPackets-1)
@@ -87,30 +106,54 @@ func TestCountersMove(t *testing.T) {
 		if got := x.traffic(); got != want {
 			t.Fatalf("%d, %s: %+v, want %+v\n%+v", step, c.what, got, want, l)
 		}
-		if in := l.Tx >> tallyPackets; c.moved && in != uint64(c.out) {
-			t.Errorf("%s: the line has %d packets out, of %d since", c.what, in, c.out)
+		in := l.Tx &^ tallyRated >> tallyPackets
+		if c.moves == all && in != uint64(c.out) || c.moves == nothing && in != had+uint64(c.out) {
+			t.Errorf("%s: the line has %d packets out, of %d before and %d since", c.what, in, had, c.out)
 		}
-		if l.Rx&(1<<63|1<<35) != 0 {
+		if l.Rx&(1<<62|1<<35) != 0 {
 			t.Errorf("%s: the line has %x in", c.what, l.Rx)
 		}
 	}
 }
 
-// The rate of sending is that of the last window, and there is none after a pause.
+// The rate of sending is that of the last window, and there is none after a pause, or of less
+// than 1,024 bytes. What may be from windows before counts for none.
 func TestRateOfTheLastWindow(t *testing.T) {
+	const (
+		little = 3<<tallyPackets | 3*exchanged
+		more   = 30<<tallyPackets | 30*exchanged
+		rate   = 30 * exchanged
+	)
 	x := newExchange(t)
 	for _, c := range []struct {
-		ticks uint32 // since the packets before
-		want  uint32
-	}{{280, 3 * exchanged}, {500, 3 * exchanged}, {530, 0}, {90000, 0}} {
+		ticks     uint32 // since the packets before
+		tx        uint64
+		was, want uint32
+	}{
+		{280, tallyRated | more, 99, rate},
+		{500, tallyRated | more, 99, rate},
+		{530, tallyRated | more, 99, 0},
+		{90000, tallyRated | more, 99, 0},
+		{280, more, 0, rate - slow},
+		{280, slow - 1, 0, 0},
+		{280, 2*slow - 1, 0, 0}, // but the window that begins is counted whole
+		{280, tallyRated | (2*slow - 1), 0, 2*slow - 1},
+		{280, 2 * slow, 0, slow},
+		{530, more, 0, 0},
+		{280, little, 0, 0},
+		{280, tallyRated | little, 99, 0},
+		{280, tallyRated, 99, 0},
+	} {
 		x.out()
 		x.setLive(x.p.Key, func(l *noted) { // in one window, whenever that was
-			l.Tx, l.RateLast = 3<<tallyPackets|3*exchanged, 99
+			l.Tx, l.RateLast = c.tx, c.was
 			l.LastTx = uint32(dataplane.Monotonic(time.Now())>>20) - c.ticks
 		})
 		x.out()
-		if l := x.notedAt(x.known[x.p.Key].Slot); l.RateLast != c.want {
-			t.Errorf("%d ticks later the rate is %d, want %d", c.ticks, l.RateLast, c.want)
+		l := x.notedAt(x.known[x.p.Key].Slot)
+		rated := c.tx&(1<<tallyPackets-1) >= slow && c.ticks < 512
+		if l.RateLast != c.want || l.Tx&tallyRated != 0 != rated {
+			t.Errorf("%d ticks after %x: rate %d, word %x, want %d", c.ticks, c.tx, l.RateLast, l.Tx, c.want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ const (
 	allowanceAfresh  = 5 * second
 	rateShift        = 8                     // a window has 2^8 ticks,
 	rateWindow       = 1 << (20 + rateShift) // in ns
+	slow             = 1024                  // bytes in a window, below which there is no rate
 )
 
 func packetsOf(n int) uint64 { return uint64(1 + n/allowanceBytes) }
@@ -41,9 +42,9 @@ func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool 
 	switch {
 	case given && a.TxPackets < allowancePackets+elapsed/allowanceEach:
 	case a.TxBytes+uint64(n) <= allowanceFactor*a.RxBytes && a.TxPackets+packetsOf(n) <= allowanceFactor*a.RxPackets:
-	case !rate || elapsed > uint64(p.Grace) || a.RxPackets == 0 && !given:
+	case !rate || elapsed >= uint64(p.Grace) || a.RxPackets == 0 && !given:
 		return false
-	case a.TxBytes+uint64(n) > uint64(l.RateLast)*(elapsed+rateWindow)/rateWindow:
+	case a.TxBytes+uint64(n) > uint64(max(l.RateLast, slow))*(elapsed+rateWindow)/rateWindow:
 		return false
 	}
 	a.charge(n)
@@ -51,13 +52,20 @@ func (t *step) permits(p *Session, l *Live, to roam.L64, rate, given bool) bool 
 }
 
 // noteTx counts a packet that is sent, or without bytes one that does not leave. The first
-// one of a window shows how many bytes the window before had; there is no rate after a pause.
+// one of a window shows how many bytes the window before had; there is no rate after a pause,
+// nor of less than so many bytes. Those of several such windows are in one number, so of the
+// first window with a rate as many are not counted.
 func (l *Live) noteTx(now uint32, n int) {
-	if (now^l.LastTx)>>rateShift != 0 {
-		if l.RateLast = 0; now-l.LastTx < 2<<rateShift {
-			l.RateLast = uint32(min(l.RateNow, 0xffffffff))
+	if (now^l.LastTx)>>rateShift != 0 && (l.Rated || l.RateNow >= slow) {
+		rate, paused := l.RateNow, now-l.LastTx >= 2<<rateShift
+		rated := rate >= slow && !paused
+		if !l.Rated {
+			rate -= min(rate, slow)
 		}
-		l.RateNow = 0
+		if rate < slow || paused {
+			rate = 0
+		}
+		l.RateLast, l.RateNow, l.Rated = uint32(min(rate, 0xffffffff)), 0, rated
 	}
 	l.LastTx = now
 	if n > 0 {

@@ -125,7 +125,8 @@ type Live struct {
 	LastNonceRx             uint32
 	TxPackets, TxBytes      uint64
 	RateLast                uint32 // bytes sent in the window before that of LastTx,
-	RateNow                 uint64 // and in that one
+	RateNow                 uint64 // and since that rate was noted
+	Rated                   bool   // RateNow began with its window; without it RateLast is 0
 	RxPackets, RxBytes      uint64
 	WithNonce               uint32
 	Bare                    bool   // packets without nonce came
