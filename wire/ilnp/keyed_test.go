@@ -139,7 +139,7 @@ func TestSealedRefusals(t *testing.T) {
 func TestSealedNonces(t *testing.T) {
 	lu := LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{{L64: 1, Lifetime: 1}}}
 	for _, n := range []uint8{0, 3, 5, 8, 11} {
-		if b, err := BuildSealed(roam.ILV{NID: 1, L64: 1}, roam.ILV{NID: 2, L64: 2}, Nonce{Len: n}, lu, theSeal); err == nil {
+		if b, err := BuildSealed(sealedFrom, sealedTo, Nonce{Len: n}, lu, theSeal); err == nil {
 			t.Errorf("with a nonce of %d bytes: %x", n, b)
 		}
 	}
