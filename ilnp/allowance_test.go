@@ -169,3 +169,34 @@ func TestNewSessionHasTheQuestionsOfTheOld(t *testing.T) {
 		t.Errorf("%d probes in less than a second, want %d at most", asked, most)
 	}
 }
+
+// TestAnsweredAddressHasNoBound: who has answered a token receives at that address, for as long as that is recent. That
+// says nothing of another address, nor of another node there.
+func TestAnsweredAddressHasNoBound(t *testing.T) {
+	var as accounts
+	now, there := epoch, roam.ILV{NID: peerNID, L64: netQ}
+	spend := func(at roam.ILV) (n int) {
+		for n < 100 && as.allows(now, at, 100, true) {
+			n++
+		}
+		return n
+	}
+	others := []roam.ILV{{NID: peerNID, L64: netP}, {NID: peerNID + 1, L64: netQ}}
+	for _, at := range append(others, there) {
+		if n := spend(at); n != givenPackets+1 {
+			t.Fatalf("%d packets to %v, want %d", n, at, givenPackets+1)
+		}
+	}
+	as.answered(now, there)
+	if n := spend(there); n < 100 {
+		t.Errorf("only %d packets to where an answer came from", n)
+	}
+	for _, at := range others {
+		if n := spend(at); n > 0 {
+			t.Errorf("%d more packets to %v, where no answer came from", n, at)
+		}
+	}
+	if now = now.Add(answeredFor); spend(there) > givenPackets {
+		t.Error("the answer counts for ever")
+	}
+}
