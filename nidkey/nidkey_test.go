@@ -127,8 +127,9 @@ func TestClaim(t *testing.T) {
 		"empty modifier": key + ".", "no base64": strings.Repeat("*", 43), "padding": key + "=",
 		"a line end":                 key[:20] + "\n" + key[20:],
 		"a line end in the modifier": key + "." + modifier[:9] + "\r" + modifier[9:],
-		"three parts":                key + "." + modifier + "." + modifier, "31 bytes": base64.RawURLEncoding.EncodeToString(k.Public[:31]),
-		"33 bytes": base64.RawURLEncoding.EncodeToString(append(k.Public[:], 1)),
+		"three parts":                key + "." + modifier + "." + modifier,
+		"31 bytes":                   base64.RawURLEncoding.EncodeToString(k.Public[:31]),
+		"33 bytes":                   base64.RawURLEncoding.EncodeToString(append(k.Public[:], 1)),
 	} {
 		if _, err := ParseClaim(s); err == nil {
 			t.Errorf("%s: %q is a claim", name, s)

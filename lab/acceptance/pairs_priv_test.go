@@ -87,7 +87,7 @@ chmod 755 "$2"
 rm -r "$2/src"`, "before", commit, dir)
 	if out, err := c.CombinedOutput(); err != nil {
 		return bin, fmt.Errorf("build %.12s: %w: %s\n"+
-			"a clone without history lacks it: git fetch --unshallow, or name a directory with roam and roamd in %s or %s",
+			"a clone without history lacks it: git fetch --unshallow, or name a directory with both in %s or %s",
 			commit, err, out, beforeEnv, earlierEnv)
 	}
 	return node.In(dir), nil
