@@ -21,7 +21,7 @@ const (
 	allowedPackets = 1
 	givenPackets   = 10
 	givenEvery     = time.Second
-	answeredFor    = 30 * time.Second // after an answer to a token
+	replyBytes     = 80 // of an answer to a token, at least
 	maxAccounts    = 16384
 	accountLife    = 10 * time.Minute
 )
@@ -43,7 +43,6 @@ type account struct {
 	txBytes, txPackets int
 	given              bucket // of packets to an address that people named
 	since              time.Time
-	answered           time.Time // when the node there last answered a token of ours
 	probed             time.Time // when a pending peer there was last probed
 }
 
@@ -131,17 +130,14 @@ func (as *accounts) receivedInAll(now time.Time, key SessionKey, at roam.ILV, by
 	}
 }
 
-// answered notes that the node at an address has answered a token that went there, so it receives there
-// (RFC 9000 §8.2). Without that a set-up along a path that loses packets would use up what may go there, by
-// probes, before its offer.
-func (as *accounts) answered(now time.Time, at roam.ILV) { as.of(now, at).answered = now }
+// answered counts an answer to a token as received from its address. Without that a set-up along a path that loses
+// packets would use up what may go there, by probes, before its offer. It is no more: the programs of a node answer
+// whoever asks, so the answer to a probe that a forged packet has caused must not lift the bound.
+func (as *accounts) answered(now time.Time, at roam.ILV) { as.received(now, at, replyBytes, 1) }
 
 // allows reports whether so many bytes may go to an address now, and counts them if so.
 func (as *accounts) allows(now time.Time, at roam.ILV, bytes int, given bool) bool {
 	a := as.of(now, at)
-	if now.Sub(a.answered) < answeredFor {
-		return true
-	}
 	rxBytes, rxPackets := a.came()
 	within := a.txBytes+bytes <= rxBytes+allowedBytes && a.txPackets+1 <= rxPackets+allowedPackets
 	if !within && !(given && a.given.take(now, givenPackets, givenEvery)) {

@@ -127,7 +127,8 @@ func (c *pathChoice) knownFirst(now time.Time, s *session, sources []roam.LinkLo
 		return sources
 	}
 	first := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
-		return l != s.updatedAt && (s.update.state == acknowledged || !slices.Contains(s.known, l.L64))
+		came := l == s.updatedAt && now.Sub(s.updated) < s.grace()
+		return !came && (s.update.state == acknowledged || !slices.Contains(s.known, l.L64))
 	})
 	return unique(append(first, sources...))
 }
