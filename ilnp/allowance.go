@@ -21,6 +21,7 @@ const (
 	allowedPackets = 1
 	givenPackets   = 10
 	givenEvery     = time.Second
+	replyBytes     = 80 // of an answer to a token, at least
 	maxAccounts    = 16384
 	accountLife    = 10 * time.Minute
 )
@@ -128,6 +129,11 @@ func (as *accounts) receivedInAll(now time.Time, key SessionKey, at roam.ILV, by
 		c.bytes, c.packets = max(c.bytes, bytes), max(c.packets, packets)
 	}
 }
+
+// answered counts an answer to a token as received from its address. Without that a set-up along a path that loses
+// packets would use up what may go there, by probes, before its offer. It is no more: the programs of a node answer
+// whoever asks, so the answer to a probe that a forged packet has caused must not lift the bound.
+func (as *accounts) answered(now time.Time, at roam.ILV) { as.received(now, at, replyBytes, 1) }
 
 // allows reports whether so many bytes may go to an address now, and counts them if so.
 func (as *accounts) allows(now time.Time, at roam.ILV, bytes int, given bool) bool {

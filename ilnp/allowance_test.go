@@ -169,3 +169,33 @@ func TestNewSessionHasTheQuestionsOfTheOld(t *testing.T) {
 		t.Errorf("%d probes in less than a second, want %d at most", asked, most)
 	}
 }
+
+// An answer to a token counts as what came from there, and lifts no bound: the programs of a node answer whoever asks,
+// and a forged packet had it asked.
+func TestAnswersCountAsReceived(t *testing.T) {
+	var as accounts
+	now, there := epoch, roam.ILV{NID: peerNID, L64: netQ}
+	spend := func(at roam.ILV) (n int) {
+		for n < 100 && as.allows(now, at, 100, true) {
+			n++
+		}
+		return n
+	}
+	others := []roam.ILV{{NID: peerNID, L64: netP}, {NID: peerNID + 1, L64: netQ}}
+	for _, at := range append(others, there) {
+		if n := spend(at); n != givenPackets+1 {
+			t.Fatalf("%d packets to %v, want %d", n, at, givenPackets+1)
+		}
+	}
+	for range 30 {
+		as.answered(now, there)
+	}
+	if n, most := spend(there), 30*replyBytes*3/100; n == 0 || n > most {
+		t.Errorf("%d packets to where 30 answers came from, want some, %d at most", n, most)
+	}
+	for _, at := range others {
+		if n := spend(at); n > 0 {
+			t.Errorf("%d more packets to %v, where no answer came from", n, at)
+		}
+	}
+}

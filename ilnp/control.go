@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"roam"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
 )
@@ -149,6 +150,7 @@ func (c *Core) HandleError(now time.Time, packet []byte) bool {
 // answered takes the answer to a probe, a reply or an error.
 func (c *Core) answered(now time.Time, t token, pr probe, p ilnpwire.Packet) {
 	delete(c.probes, t)
+	c.accounts.answered(now, roam.ILV{NID: pr.from.nids().Remote, L64: pr.path.Remote})
 	switch m := pr.from.(type) {
 	case *session:
 		c.sessionReply(now, m, t, pr, p)

@@ -246,7 +246,7 @@ func (c *liveness) validateRound(now time.Time, s *session) {
 		// Nothing says whether it is the locator in use that does not work.
 		sources, targets = placesOf(c.host.usable(now)), s.remotes.all()
 	}
-	paths := c.askPlaces(now, s, sources, targets[:min(len(targets), MaxRemote)])
+	paths := c.askPlaces(now, s, c.knownFirst(now, s, sources), targets[:min(len(targets), MaxRemote)])
 	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
 		paths = append(paths, s.entry.Paths[0])
 	}

@@ -119,6 +119,20 @@ func (c *Core) pathLives(now time.Time, s *session, pr probe) {
 	}
 }
 
+// knownFirst returns the sources of questions to new places. A new place gets few, and of a session with keys
+// nothing may arrive at what this host prefers. So the usable locator where the peer's last update came in is
+// first, and as long as the peer has not acknowledged our set, those that it knows.
+func (c *pathChoice) knownFirst(now time.Time, s *session, sources []roam.LinkLocator) []roam.LinkLocator {
+	if s.keys == nil {
+		return sources
+	}
+	first := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
+		came := l == s.updatedAt && now.Sub(s.updated) < s.grace()
+		return !came && (s.update.state == acknowledged || !slices.Contains(s.known, l.L64))
+	})
+	return unique(append(first, sources...))
+}
+
 // isElsewhere reports whether packets can come in at a locator of ours that data do not leave from.
 func (c *pathChoice) isElsewhere(now time.Time, s *session, at roam.L64) bool {
 	return slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.L64 == at }) &&

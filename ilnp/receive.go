@@ -112,6 +112,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.accounts.receivedInAll(now, s.key, p.Src, len(packet), 1) // more the data plane counts
 	}
 	s.toldInUDP = s.toldInUDP || p.Encapsulated
+	s.updatedAt = by.Local
 	repeated := s.lists(entriesOf(lu))
 	// In this order: once acknowledged, nothing more is sent to a locator that was
 	// withdrawn, and its owner may let it go.

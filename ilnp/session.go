@@ -65,8 +65,9 @@ type session struct {
 	unnamed       bool // counted among pending peers, at this site
 	site          uint64
 	nonceUntil    time.Time
-	updated       time.Time // when the correspondent's last update came
-	late          bool      // its first nonces are over; there were lateFrom packets with one
+	updated       time.Time        // when the correspondent's last update came
+	updatedAt     roam.LinkLocator // where it came in
+	late          bool             // its first nonces are over; there were lateFrom packets with one
 	lateFrom      uint32
 	dead          bool
 	update        exchange

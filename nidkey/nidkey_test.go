@@ -125,8 +125,11 @@ func TestClaim(t *testing.T) {
 	for name, s := range map[string]string{
 		"empty": "", "short": key[:42], "long": key + "AA", "short modifier": key + "." + modifier[:20],
 		"empty modifier": key + ".", "no base64": strings.Repeat("*", 43), "padding": key + "=",
-		"three parts": key + "." + modifier + "." + modifier, "31 bytes": base64.RawURLEncoding.EncodeToString(k.Public[:31]),
-		"33 bytes": base64.RawURLEncoding.EncodeToString(append(k.Public[:], 1)),
+		"a line end":                 key[:20] + "\n" + key[20:],
+		"a line end in the modifier": key + "." + modifier[:9] + "\r" + modifier[9:],
+		"three parts":                key + "." + modifier + "." + modifier,
+		"31 bytes":                   base64.RawURLEncoding.EncodeToString(k.Public[:31]),
+		"33 bytes":                   base64.RawURLEncoding.EncodeToString(append(k.Public[:], 1)),
 	} {
 		if _, err := ParseClaim(s); err == nil {
 			t.Errorf("%s: %q is a claim", name, s)
@@ -155,6 +158,7 @@ func TestFile(t *testing.T) {
 		"another file":    {"nid 1-2-3-4\n", ErrFile},
 		"another version": {strings.Replace(string(file), " 1\n", " 2\n", 1), ErrVersion},
 		"more behind":     {string(file) + "x\n", ErrFile},
+		"no end behind":   {string(file) + "x", ErrFile},
 		"lines swapped":   {strings.Replace(string(file), "modifier", "nid", 1), ErrFile},
 		"key too short":   {strings.Replace(string(file), private(k), private(k)[:40], 1), ErrFile},
 	} {

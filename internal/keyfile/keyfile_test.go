@@ -60,6 +60,16 @@ func TestKnownHost(t *testing.T) {
 	if c := Claim(&k, 0x0011_22ff_0000_0001); c.Hashed || c.Public != k.Public {
 		t.Errorf("claim %v", c)
 	}
+	if c := Claim(nil, 0x0011_22ff_0000_0001); c.Present() {
+		t.Errorf("claim without a key: %v", c)
+	}
+	if own, err := Of(cfg, 0x0011_22ff_0000_0001, now); err != nil || *own != k {
+		t.Errorf("the key under that NID: %v, %v", own, err)
+	}
+	cfg.Host.NID.Source = config.NIDFromAddress
+	if nid, ok := NID(cfg); ok {
+		t.Errorf("a host whose NID is that of an address has %v of a file", nid)
+	}
 	cfg = inDir(t)
 	cfg.Host.NID = config.NIDChoice{Source: config.NIDFixed, Value: 5}
 	if _, err := New(cfg); err != nil {
@@ -67,6 +77,9 @@ func TestKnownHost(t *testing.T) {
 	}
 	if _, err := os.Stat(NIDPath(cfg)); err == nil {
 		t.Error("a host with a configured NID got another one")
+	}
+	if nid, ok := NID(cfg); !ok || nid != 5 {
+		t.Errorf("a configured NID is %v, %t", nid, ok)
 	}
 }
 
@@ -101,5 +114,11 @@ func TestRefused(t *testing.T) {
 		if !says || !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if err := errors.Join(os.Remove(Path(cfg)), os.Mkdir(Path(cfg), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(cfg); !errors.Is(err, nidkey.ErrFile) {
+		t.Errorf("a directory: %v", err)
 	}
 }

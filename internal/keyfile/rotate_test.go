@@ -41,6 +41,12 @@ func TestRotate(t *testing.T) {
 			t.Errorf("under %v: %v, %v", nid.NID, k, err)
 		}
 	}
+	if k, err := Of(cfg, first.NID+1, now); !errors.Is(err, ErrRestart) {
+		t.Errorf("under an NID that the host never had: %v, %v", k, err)
+	}
+	if nid, had := Former(cfg, first.NID); had {
+		t.Errorf("under the old NID the former one is %v", nid)
+	}
 	again, same, err := Rotate(cfg, now.Add(time.Minute), 2*keep)
 	if err != nil || again != next || same != old {
 		t.Errorf("rotated again while the first one lasts: %v, %+v, %v", again, same, err)
@@ -118,6 +124,16 @@ func TestRotateRefused(t *testing.T) {
 	if _, _, err := Rotate(fixed, now, keep); !errors.Is(err, ErrFixedNID) {
 		t.Errorf("a configured NID: %v", err)
 	}
+	undrawn := inDir(t)
+	if _, err := New(undrawn); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(NIDPath(undrawn)); err != nil {
+		t.Fatal(err)
+	}
+	if k, _, err := Rotate(undrawn, now, keep); err == nil {
+		t.Errorf("without an NID rotated to %v", k)
+	}
 	_, old, err := Rotate(cfg, now, keep)
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +149,15 @@ func TestRotateRefused(t *testing.T) {
 		_, err := ReadOld(cfg, now)
 		if err == nil || !strings.Contains(err.Error(), "roam key revoke") {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(whole), err)
+		}
+	}
+	for _, part := range []string{oldHead, "nid ", "until "} {
+		changed := strings.Replace(string(whole), part, strings.ToUpper(part), 1)
+		if err := os.WriteFile(OldPath(cfg), []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := ReadOld(cfg, now); err == nil {
+			t.Errorf("without %q it reads as %v", part, o)
 		}
 	}
 	if err := os.WriteFile(OldPath(cfg), whole, 0o600); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,11 +21,19 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// beforeKeys is the last commit that knows nothing of keys.
-const beforeKeys = "3cf507edb197ba9b30c47df21e7381e64327ea23"
+// The builds before this one that pairs have at one end: of the last commit that knows nothing of keys, and of the last
+// one whose sessions change their keys at any offer, and which ask for no proof.
+const (
+	beforeKeys  = "3cf507edb197ba9b30c47df21e7381e64327ea23"
+	beforeRoots = "b23f806bf30271c6d5de3e2086ac011e0baa5bf4"
+)
 
-// pairsEnv asks for all pairs, not only for those that CI has the time for.
-const pairsEnv = "ROAM_ALL_PAIRS"
+// pairsEnv asks for all pairs, not only for those that CI has the time for; earlierEnv names a directory with roam and
+// roamd of an earlier build that has keys.
+const (
+	pairsEnv   = "ROAM_ALL_PAIRS"
+	earlierEnv = "ROAM_BINARIES_EARLIER"
+)
 
 // kind is what one end of a pair is.
 type kind string
@@ -33,22 +42,35 @@ const (
 	keyed   kind = "keyed"   // this build, with a key that the other end gets
 	unkeyed kind = "unkeyed" // this build, with a line of version 1
 	before  kind = "before"  // the build before keys
+	earlier kind = "earlier" // a build before this one, with a key
 )
+
+// hasKey reports whether an end has a key, and gets that of the other end.
+func (k kind) hasKey() bool { return k == keyed || k == earlier }
+
+// isKeyed reports whether both ends have a key.
+func isKeyed(pair [2]kind) bool { return pair[0].hasKey() && pair[1].hasKey() }
 
 // allPairs are the pairs of kinds; inCI and acrossInCI are those that CI runs directly and across a border.
 var (
 	allPairs = [][2]kind{
 		{keyed, keyed}, {keyed, unkeyed}, {unkeyed, keyed}, {keyed, before},
-		{before, keyed}, {unkeyed, before}, {before, unkeyed},
+		{before, keyed}, {unkeyed, before}, {before, unkeyed}, {keyed, earlier}, {earlier, keyed},
 	}
 	inCI       = [][2]kind{{keyed, unkeyed}, {before, keyed}}
 	acrossInCI = [][2]kind{{keyed, before}}
 )
 
-// beforeBuild builds the programs of before keys once, out of the history of this repository.
-var beforeBuild = sync.OnceValues(func() (bin node.Binaries, err error) {
-	if dir := os.Getenv(beforeEnv); dir != "" {
-		return node.In(dir), nil
+// beforeBuild and earlierBuild build the programs of before once.
+var (
+	beforeBuild  = sync.OnceValues(func() (node.Binaries, error) { return buildOf(beforeKeys, os.Getenv(beforeEnv)) })
+	earlierBuild = sync.OnceValues(func() (node.Binaries, error) { return buildOf(beforeRoots, os.Getenv(earlierEnv)) })
+)
+
+// buildOf builds the programs of a commit out of the history of this repository, unless a directory has them.
+func buildOf(commit, has string) (bin node.Binaries, err error) {
+	if has != "" {
+		return node.In(has), nil
 	}
 	dir, err := os.MkdirTemp(scratch, "roam-before")
 	if err != nil {
@@ -62,14 +84,14 @@ git -c safe.directory='*' -C "$top" archive "$1" | tar -x -C "$2/src"
 cd "$2/src"
 CGO_ENABLED=0 "$top/build/with-go" go build -trimpath -buildvcs=false -o "$2/" ./cmd/roam ./cmd/roamd
 chmod 755 "$2"
-rm -r "$2/src"`, "before", beforeKeys, dir)
+rm -r "$2/src"`, "before", commit, dir)
 	if out, err := c.CombinedOutput(); err != nil {
-		return bin, fmt.Errorf("build %.12s, the last commit without keys: %w: %s\n"+
-			"a clone without history lacks it: git fetch --unshallow, or name a directory with roam and roamd of it in %s",
-			beforeKeys, err, out, beforeEnv)
+		return bin, fmt.Errorf("build %.12s: %w: %s\n"+
+			"a clone without history lacks it: git fetch --unshallow, or name a directory with both in %s or %s",
+			commit, err, out, beforeEnv, earlierEnv)
 	}
 	return node.In(dir), nil
-})
+}
 
 // eachPair runs f as a subtest for some pairs, or for all where these are asked for.
 func eachPair(t *testing.T, some [][2]kind, f func(t *testing.T, pair [2]kind, builds [2]node.Binaries)) {
@@ -81,11 +103,15 @@ func eachPair(t *testing.T, some [][2]kind, f func(t *testing.T, pair [2]kind, b
 		t.Run(fmt.Sprintf("%s and %s", pair[0], pair[1]), func(t *testing.T) {
 			builds := [2]node.Binaries{binaries, binaries}
 			for i, k := range pair {
-				if k == before {
-					var err error
-					if builds[i], err = beforeBuild(); err != nil {
-						t.Fatal(err)
-					}
+				var err error
+				switch k {
+				case before:
+					builds[i], err = beforeBuild()
+				case earlier:
+					builds[i], err = earlierBuild()
+				}
+				if err != nil {
+					t.Fatal(err)
 				}
 			}
 			f(t, pair, builds)
@@ -97,17 +123,17 @@ func eachPair(t *testing.T, some [][2]kind, f func(t *testing.T, pair [2]kind, b
 func swapLines(t *testing.T, pair [2]kind, nodes [2]*node.Node, names [2]string) {
 	t.Helper()
 	for i, n := range nodes {
-		if pair[i] == keyed {
+		if pair[i].hasKey() {
 			roamOn(t, n, "key", "new")
 		}
 	}
 	for i, n := range nodes {
 		args := []string{"export"}
-		if pair[i] == keyed && pair[1-i] != keyed {
+		if pair[i].hasKey() && !isKeyed(pair) {
 			args = append(args, "--v1")
 		}
 		line := roamOn(t, n, args...)
-		want := map[bool]string{true: "roam2:", false: "roam1:"}[pair[i] == keyed && pair[1-i] == keyed]
+		want := map[bool]string{true: "roam2:", false: "roam1:"}[isKeyed(pair)]
 		if !strings.HasPrefix(line, want) {
 			t.Fatalf("%v prints %q, want %s", args, line, want)
 		}
@@ -119,7 +145,7 @@ func swapLines(t *testing.T, pair [2]kind, nodes [2]*node.Node, names [2]string)
 // says keyed of a keyed pair and of no other one; the build before says nothing of that.
 func wantLevel(t *testing.T, pair [2]kind, nodes [2]*node.Node) {
 	t.Helper()
-	both := pair[0] == keyed && pair[1] == keyed
+	both := isKeyed(pair)
 	for i, n := range nodes {
 		var list []node.Session
 		testutil.Eventually(t, patience, func() bool {
@@ -178,11 +204,36 @@ func TestPairs(t *testing.T) {
 		wantLevel(t, pair, nodes)
 		w.lossless(t, u, began)
 		n, acks := shows(tap, w.nid("mn"), w.nid("cn"))
-		if both := pair[0] == keyed && pair[1] == keyed; n > 0 != both || acks == 0 {
+		if n > 0 != isKeyed(pair) || acks == 0 {
 			t.Errorf("%d packets with a proof or a MAC, %d acknowledgements of Locator Updates", n, acks)
 		}
 		noLeak(t, mn, cn)
+		if !isKeyed(pair) {
+			return
+		}
+		for _, h := range hosts { // the other one still has the session
+			h.signal(syscall.SIGKILL)
+			h.roam("down")
+			if err := h.Forget(); err != nil {
+				t.Fatal(err)
+			}
+			h.start()
+			reconnects(t, w, "mn", "cn")
+			reconnects(t, w, "cn", "mn")
+			wantLevel(t, pair, nodes)
+		}
 	})
+}
+
+// reconnects waits until a host reaches another one by a new connection.
+func reconnects(t *testing.T, w *world, from, to string) {
+	t.Helper()
+	var c *client
+	testutil.Eventually(t, patience, func() bool {
+		c = w.talk(t, from, "tcp6", to, claimPort)
+		return c.connected()
+	}, fmt.Sprintf("%s reaches %s", from, to))
+	c.echoed(t, from+" to "+to)
 }
 
 // TestPairDowngraded: a peer whose key is known has gone back to the build before keys. Its name fails
@@ -269,7 +320,7 @@ func TestPairsAcrossBorder(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		more, both := "", pair[0] == keyed && pair[1] == keyed
+		more, both := "", isKeyed(pair)
 		if both { // who has a key says where he is himself: the border's address is in no proof
 			more = "[uplinks]\noutside = { \"fd00:0:1::\" = [\"2001:db8:a::\", \"2001:db8:b::\"] }\n"
 		}
@@ -289,7 +340,7 @@ func TestPairsAcrossBorder(t *testing.T) {
 			swapLines(t, pair, nodes, [2]string{"inside", "outside"})
 		}
 		for i := range nodes {
-			if pair[i] == keyed && !both {
+			if pair[i].hasKey() && !both {
 				roamOn(t, nodes[i], "key", "new")
 			}
 		}

@@ -119,3 +119,54 @@ func TestKeyedHardOntoADeadDirection(t *testing.T) {
 		t.Errorf("the server sends to %v once both directions work", p.Paths)
 	}
 }
+
+// TestKeyedContactThatLosesPackets: as beside a dead path, and each access link loses one packet in ten. What
+// may go to the peer before a session is bounded, and probes must not use up what the offers need.
+func TestKeyedContactThatLosesPackets(t *testing.T) {
+	lossy := Access{Delay: 15 * time.Millisecond, Jitter: 10 * time.Millisecond, Loss: 0.1}
+	var sum, slowest time.Duration
+	const seeds = 12
+	for seed := range uint64(seeds) {
+		k := keyedContact{mode: ilnp.Soft, way: sim.Backward, listed: []roam.L64{netA, netB}, again: seed%2 > 0}
+		took, _ := k.make(t, seed, lossy, time.Second)
+		sum, slowest = sum+took, max(slowest, took)
+	}
+	t.Logf("the first answer after %v on average, %v at worst", sum/seeds, slowest)
+	if sum > 10*seeds*time.Second || slowest > 40*time.Second {
+		t.Errorf("the first answer after %v on average, %v at worst; want 10 s, 40 s", sum/seeds, slowest)
+	}
+}
+
+// TestKeyedHardWhileThePeerMoves: a host in the hard mode comes to a network from which its packets leave, and
+// where none arrives; its peer loses its only network at about the same time and finds another one. The host's
+// old network works, where the peer's update comes in. It lists a place that is in no record, so few packets may
+// go there. Moves later than these are found by a look-up only.
+func TestKeyedHardWhileThePeerMoves(t *testing.T) {
+	var longest time.Duration
+	for step := -2; step <= 5; step++ {
+		w := newProving(t, 1, netA)
+		w.Brief, w.Acquainted = true, true
+		w.mobile.SetMode(ilnp.Hard)
+		f := w.mobile.run(&Flow{From: w.mobile, To: w.server, Echo: true, Brief: true}, 500*time.Millisecond)
+		w.Run(5 * time.Second)
+		w.After(time.Second, func() {
+			w.mobile.Up(2, netB, near, roam.Infinite)
+			w.mobile.at(2).wire.Cut(sim.Backward)
+		})
+		after := time.Duration(step) * 150 * time.Millisecond
+		w.After(time.Second+after, func() {
+			w.server.Down(1)
+			w.After(200*time.Millisecond, func() { w.server.Up(2, netT, near, roam.Infinite) })
+		})
+		var gap time.Duration
+		for last, end := f.Back, w.Now().Add(40*time.Second); w.Now().Before(end); last = f.Back {
+			was := f.Answered
+			w.RunUntil(end.Sub(w.Now()), func() bool { return f.Answered > was })
+			gap = max(gap, w.Now().Sub(last))
+		}
+		if longest = max(longest, gap); gap > 20*time.Second {
+			t.Errorf("the peer moves %v later: %v without an answer", after, gap)
+		}
+	}
+	t.Logf("%v without an answer at worst", longest)
+}

@@ -2,6 +2,7 @@ package ilnp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"testing"
 
@@ -114,6 +115,63 @@ func TestSealedRefusals(t *testing.T) {
 	}
 	if s := findOne(two, ip6.Chain{Exts: []ip6.Ext{{Proto: ip6.DestOpts, Len: len(two)}}}, parseSeal); s != nil {
 		t.Error("two MACs in one packet count as one")
+	}
+	one, err := ip6.AppendOptions(nil, ip6.ICMPv6, []ip6.Option{theSeal.option()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for proto, want := range map[uint8]bool{ip6.DestOpts: true, ip6.HopByHop: false} {
+		s := findOne(one, ip6.Chain{Exts: []ip6.Ext{{Proto: proto, Len: len(one)}}}, parseSeal)
+		if (s != nil) != want {
+			t.Errorf("a MAC in a header of type %d: found %t, want %t", proto, s != nil, want)
+		}
+	}
+	both, err := ip6.AppendOptions(nil, ip6.ICMPv6, []ip6.Option{theSeal.option(), Proof{Step: ProofOffer}.option()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, only := experiment(both, ip6.Chain{Exts: []ip6.Ext{{Proto: ip6.DestOpts, Len: len(both)}}}); only {
+		t.Errorf("of a MAC and a proof in one packet one counts: %v", o)
+	}
+}
+
+// TestSealedNonces: a nonce has 4 or 12 bytes.
+func TestSealedNonces(t *testing.T) {
+	lu := LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{{L64: 1, Lifetime: 1}}}
+	for _, n := range []uint8{0, 3, 5, 8, 11} {
+		if b, err := BuildSealed(sealedFrom, sealedTo, Nonce{Len: n}, lu, theSeal); err == nil {
+			t.Errorf("with a nonce of %d bytes: %x", n, b)
+		}
+	}
+}
+
+// TestSealedBehindRefused: what stands behind a message in UDP, and is not as this package puts it there, is no MAC.
+func TestSealedBehindRefused(t *testing.T) {
+	b := sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}})
+	encap, err := Encapsulate(b, 6740)
+	if err != nil {
+		t.Fatal(err)
+	}
+	icmp, behind := ip6.HeaderLen+ip6.UDPHeaderLen+8, len(encap)-macBehind
+	for name, change := range map[string]func(b []byte){
+		"as it is":        func([]byte) {},
+		"another header":  func(b []byte) { b[behind] = ip6.ICMPv6 },
+		"another length":  func(b []byte) { b[behind+1]++ },
+		"another message": func(b []byte) { b[icmp] = TypeEchoReply },
+		"another kind":    func(b []byte) { b[behind+ip6.OptionsAt+2] = 7 },
+	} {
+		c := append([]byte(nil), encap...)
+		change(c)
+		inner := c[icmp:]
+		binary.BigEndian.PutUint16(inner[ip6.ICMPChecksumAt:], 0)
+		sum := ip6.Checksum(sealedFrom.Addr(), sealedTo.Addr(), ip6.ICMPv6, inner)
+		binary.BigEndian.PutUint16(inner[ip6.ICMPChecksumAt:], sum)
+		if err := ip6.FinishL4(c); err != nil { // that of UDP
+			t.Fatal(err)
+		}
+		if p, err := ParseControl(c, 6740); (err == nil && p.Seal != nil) != (name == "as it is") {
+			t.Errorf("%s: read as %+v, %v", name, p, err)
+		}
 	}
 }
 

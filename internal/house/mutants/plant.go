@@ -50,6 +50,7 @@ type planter struct {
 	edits []edit
 	list  []*mutant
 	live  []string          // functions to leave out
+	check bool              // each condition is replaced by true and by false, and nothing else is planted
 	loops map[ast.Node]bool // statements that cannot be wrapped
 }
 
@@ -146,6 +147,10 @@ func (p *planter) wrap(n ast.Node, before, after string) {
 
 // visit plants the faults of one node.
 func (p *planter) visit(n ast.Node) bool {
+	if p.check {
+		p.checks(n)
+		return true
+	}
 	switch n := n.(type) {
 	case *ast.IfStmt:
 		p.loops[n.Init] = true
@@ -175,6 +180,39 @@ func (p *planter) visit(n ast.Node) bool {
 	return true
 }
 
+// checks replaces the conditions of one node: what it branches by, stores and returns.
+func (p *planter) checks(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.IfStmt:
+		p.condition(n.Cond)
+	case *ast.SwitchStmt:
+		for _, s := range n.Body.List {
+			for _, e := range s.(*ast.CaseClause).List {
+				if n.Tag == nil {
+					p.condition(e)
+				}
+			}
+		}
+	case *ast.BinaryExpr:
+		if n.Op == token.LAND || n.Op == token.LOR {
+			p.condition(n.X)
+			p.condition(n.Y)
+		}
+	case *ast.ReturnStmt:
+		p.conditions(n.Results)
+	case *ast.AssignStmt:
+		p.conditions(n.Rhs)
+	case *ast.KeyValueExpr:
+		p.condition(n.Value)
+	}
+}
+
+func (p *planter) conditions(list []ast.Expr) {
+	for _, e := range list {
+		p.condition(e)
+	}
+}
+
 // condition inverts it, unless its operands are.
 func (p *planter) condition(e ast.Expr) {
 	if b, ok := e.(*ast.BinaryExpr); ok && (b.Op == token.LAND || b.Op == token.LOR) {
@@ -184,7 +222,13 @@ func (p *planter) condition(e ast.Expr) {
 }
 
 func (p *planter) invert(e ast.Expr) {
-	if b, ok := p.info.Types[e].Type.(*types.Basic); !ok || b.Info()&types.IsBoolean == 0 {
+	tv := p.info.Types[e]
+	if b, ok := tv.Type.(*types.Basic); !ok || b.Info()&types.IsBoolean == 0 || tv.Value != nil {
+		return
+	}
+	if p.check {
+		p.wrap(e, fmt.Sprintf("mutantIs(%d, ", p.add(e, "never")), ")")
+		p.add(e, "always")
 		return
 	}
 	p.wrap(e, fmt.Sprintf("mutantNot(%d, ", p.add(e, "invert")), ")")

@@ -71,6 +71,15 @@ func mutantOn(id int) bool {
 
 func mutantNot(id int, b bool) bool { return b != mutantOn(id) }
 
+// mutantIs is for a condition that one fault makes never true, and the next one always. Each is
+// reached where it makes a difference.
+func mutantIs(id int, b bool) bool {
+	if !b {
+		id++
+	}
+	return b != mutantOn(id)
+}
+
 type mutantNumber interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint16 | ~uint32 | ~uint64 | ~float64
 }
@@ -119,7 +128,7 @@ func (t target) run() ([]*mutant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.dir, err)
 	}
-	p.live = t.live
+	p.live, p.check = t.live, t.check
 	overlay := map[string]string{}
 	put := func(path string, b []byte) error {
 		to := filepath.Join(work, fmt.Sprintf("%d.go", len(overlay)))
@@ -227,7 +236,7 @@ func try(dir, bin, work string, list []*mutant) error {
 	}
 	var all sync.WaitGroup
 	next := make(chan *mutant)
-	for range runtime.NumCPU() {
+	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for m := range next {
 				if m.tryAll(dir, bin, tests); !m.killed {
@@ -244,20 +253,25 @@ func try(dir, bin, work string, list []*mutant) error {
 	return nil
 }
 
-// tryAll runs the tests that reach the fault until one notices.
+// tryAll runs the tests that reach the fault until one notices: the quickest by itself, then ever more
+// at once.
 func (m *mutant) tryAll(dir, bin string, tests []reach) {
 	id := strconv.Itoa(m.id)
-	for _, r := range tests {
-		if m.killed || !slices.Contains(r.faults, id) {
-			continue
+	left := slices.DeleteFunc(slices.Clone(tests), func(r reach) bool { return !slices.Contains(r.faults, id) })
+	for n := 1; len(left) > 0 && !m.killed; n *= 4 {
+		var names []string
+		var took time.Duration
+		for _, r := range left[:min(n, len(left))] {
+			names, took = append(names, r.test), took+r.took
 		}
-		_, err := test(dir, bin, 10*r.took+10*time.Second, only(r.test), variable+"="+id)
+		left = left[len(names):]
+		_, err := test(dir, bin, 10*took+10*time.Second, only(names...), variable+"="+id)
 		m.killed = err != nil
 	}
 }
 
-// only is the argument that chooses a test.
-func only(name string) string { return "-test.run=^" + name + "$" }
+// only is the argument that chooses tests.
+func only(names ...string) string { return "-test.run=^(" + strings.Join(names, "|") + ")$" }
 
 // test runs a test binary in the directory of its package, with one more argument.
 func test(dir, bin string, limit time.Duration, arg string, env ...string) ([]byte, error) {
