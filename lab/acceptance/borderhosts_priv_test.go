@@ -168,6 +168,27 @@ func (h *siteHosts) start(t *testing.T, s *site.Site) {
 		}
 	})
 	h.ended.Go(h.receiveFar)
+	t.Cleanup(func() {
+		h.halt()
+		closing := []io.Closer{listener, h.far}
+		for _, one := range h.all {
+			if one.udp != nil {
+				closing = append(closing, one.udp)
+			}
+			if one.tcp != nil {
+				closing = append(closing, one.tcp)
+			}
+		}
+		h.mu.Lock()
+		for _, c := range h.conns {
+			closing = append(closing, c)
+		}
+		h.mu.Unlock()
+		for _, c := range closing {
+			_ = c.Close() // ends whoever reads from it
+		}
+		h.ended.Wait()
+	})
 	for _, one := range h.all {
 		err := one.host.Do(func() (err error) {
 			one.tcp, err = net.DialTimeout("tcp6", netip.AddrPortFrom(own, hostsTCP).String(), patience)
@@ -180,22 +201,6 @@ func (h *siteHosts) start(t *testing.T, s *site.Site) {
 		h.ended.Go(func() { h.ask(one) })
 	}
 	h.ended.Go(h.send)
-	t.Cleanup(func() {
-		h.halt()
-		closing := []io.Closer{listener, h.far}
-		for _, one := range h.all {
-			closing = append(closing, one.udp, one.tcp)
-		}
-		h.mu.Lock()
-		for _, c := range h.conns {
-			closing = append(closing, c)
-		}
-		h.mu.Unlock()
-		for _, c := range closing {
-			_ = c.Close() // ends whoever reads from it
-		}
-		h.ended.Wait()
-	})
 }
 
 // halt ends the sending.
@@ -479,6 +484,8 @@ func TestBorderHosts(t *testing.T) {
 	if again > 0 {
 		t.Errorf("%d segments were retransmitted after all connections had gone on", again)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i, one := range h.all {
 		if one.failed != nil {
 			t.Errorf("the connection of host %d: %v", i, one.failed)

@@ -69,11 +69,16 @@ func borderFlows(b *testing.B) {
 	})
 	b.ReportMetric(0, "ns/op")
 	e := testutil.Estimated(each)
+	whole := 0.0 // batches differ, some upwards: the rate is that of all
+	for _, ns := range each {
+		whole += ns * flowsBatch
+	}
+	rate := made * 1e9 / whole
 	testutil.Report(b, testutil.Figure{
 		Name: "Border/flows/new", Unit: "1/s", Op: ">=", Bound: 200_000, Within: 10_000,
-		Value: 1e9 / e.Mid, Half: 1e9 / e.Mid * e.Half / e.Mid, Rounds: len(each),
+		Value: rate, Half: rate * e.Half / e.Mid, Rounds: len(each),
 		Says:    "flows made in a second beyond the entrance, of a packet with a nonce from each side",
-		Details: map[string]float64{"ns/flow": e.Mid},
+		Details: map[string]float64{"ns/flow in the median batch": e.Mid},
 	})
 	for _, n := range flowCounts[1:] {
 		name := fmt.Sprint(n)
