@@ -39,6 +39,7 @@ const (
 	complainAgain = 300 * time.Millisecond  // an acknowledgement is waited for if the correspondent has complained
 	silenceAll    = 2 * time.Second         // of other correspondents: then all that is known is asked
 	checkAll      = 2 * time.Second         // of doubt while no path answers: then all that is known is asked
+	checkWaits    = 4                       // as often as an answer of the path is waited for, at least
 	checkRate     = 2 * time.Millisecond    // between the probes of all sessions together
 )
 
@@ -63,6 +64,8 @@ type checkedPath struct {
 	swallows   bool      // avoided: it answers, and drops data
 	inUDP      bool      // it answered in UDP, and not in the form of the RFCs:
 	inOption   time.Time // when it last did in that form
+	delivery   delivery
+	lent       time.Time // when another path's counts were last asked for along it
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -192,6 +195,7 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 // question sends the first probe of a path.
 func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
 	h.since, h.tries, h.mute, h.sampled, h.silent, h.missed = now, 0, false, false, false, false
+	h.delivery.reset()
 	c.probeAgain(now, s, h)
 }
 
@@ -236,7 +240,7 @@ func (c *liveness) stepCheck(now time.Time, s *session) {
 	}
 	for _, h := range slices.Clone(k.paths) {
 		switch {
-		case s.check.find(h.Path) != h:
+		case s.check.find(h.Path) != h, s.watch.state == suspect: // another path has had all asked
 		case !h.avoided.IsZero():
 			next = sooner(next, c.pursueAvoided(now, s, h))
 		case !h.since.IsZero():
@@ -313,7 +317,7 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		h.missed = true
 		if h.confirmed.IsZero() { // else our direction passes all, and no probe can be answered
 			h.Met(false)
-			if h.IsLossy() && c.leaveLossy(now, s, h) {
+			if h.IsLossy() && !h.delivered(now) && c.leaveLossy(now, s, h) {
 				return now.Add(checkAgain)
 			}
 		}
@@ -324,6 +328,7 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 	}
 	if !now.Before(h.since.Add(wait)) {
 		c.leaveLate(now, s, h)
+		questions{c}.askDelivery(now, s, h)
 	}
 	if h.tries < tries {
 		step := h.last.Add(max(wait/8, t.Step))
@@ -344,70 +349,6 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		return h.last.Add(wait)
 	}
 	return c.judge(now, s, h, wait)
-}
-
-// askOthers probes what could take the place of a path in doubt.
-func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
-	for _, p := range append(slices.Clone(s.entry.Paths), c.others(now, s)...) {
-		o := s.check.of(p)
-		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= c.timingOf(p).Step
-		if idle && o.HeardTwice().Before(h.since) {
-			c.probeAgain(now, s, o)
-			questions{c}.askWay(now, s, p)
-		}
-	}
-}
-
-// answersBeside returns when to avoid a path in doubt, as another one has answered twice since; zero:
-// none has. An answer that was late itself gives this path several times as long: both may have become
-// uneven at once. Then a single quick answer may be chance.
-func (c *liveness) answersBeside(now time.Time, s *session, h *checkedPath) (fit time.Time) {
-	for _, o := range s.check.paths {
-		if o != h && o.avoided.IsZero() && !o.HeardTwice().Before(h.since) {
-			fit = sooner(fit, h.since.Add(min(unevenBy*o.Late(now), checkAll)))
-		}
-	}
-	return fit
-}
-
-// judge ends a doubt: all probes stayed without an answer.
-func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Duration) time.Time {
-	fit := c.answersBeside(now, s, h)
-	switch {
-	case h.isConfirmed(now):
-		h.since = time.Time{} // our direction works: the acknowledgement says so
-		return time.Time{}
-	case c.awaitsConfirmation(now, s, h):
-		return now.Add(checkAgain)
-	case now.Before(fit):
-		c.probeAgain(now, s, h) // it may have come back since
-		return sooner(fit, now.Add(max(wait, checkAgain)))
-	case !fit.IsZero():
-		c.avoid(now, s, h)
-		return now.Add(checkAgain)
-	case now.Sub(h.since) >= checkAll:
-		h.since = time.Time{}
-		c.handleSilence(now, s)
-		return time.Time{}
-	}
-	c.askOthers(now, s, h)
-	c.probeAgain(now, s, h)
-	return now.Add(max(wait, checkAgain))
-}
-
-// avoid has data keep off a path. If that was the only one, and nothing at all came by it, the correspondent
-// gets a complaint along the path that data take now: they keep it from being silent, so it would not
-// doubt its own direction of the dead path by itself.
-func (c *liveness) avoid(now time.Time, s *session, h *checkedPath) {
-	if h.avoided, h.good = now, 0; h.since.IsZero() { // no probe has shown it
-		h.since, h.mute = now, false
-	}
-	h.Leave(now)
-	c.doubtRate(now, s, h.Path)
-	c.notify(Event{Time: now, Kind: PathAvoided, Key: s.key, Path: h.Path})
-	if c.refresh(now, s); h.silent && !h.mute {
-		questions{c}.complainBeside(now, s, h.Path)
-	}
 }
 
 // pursueAvoided probes a path that is avoided, takes it back once it answers steadily, and

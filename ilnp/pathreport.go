@@ -134,6 +134,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		return
 	}
 	e.HandleAnswer(now, pr.sent)
+	s.check.noteAsked(pr)
 	if !pr.report {
 		return
 	}
@@ -154,6 +155,7 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 	c.takeCost(now, s, pr)
 	if (pr.about != Path{}) {
 		c.takeAlive(now, s, pr, r)
+		questions{c}.takeDelivery(now, s, pr, r)
 		c.takeLoss(now, s, pr, r)
 		return
 	}

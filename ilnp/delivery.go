@@ -1,0 +1,133 @@
+package ilnp
+
+import (
+	"slices"
+	"time"
+
+	ilnpwire "roam/wire/ilnp"
+)
+
+// A queue that stays full may swallow each probe of a path for many seconds and pass nearly all data, as these take
+// each place in it as soon as it is free. The correspondent's counts alone tell such a path from a dead one. So while
+// one of several paths in use is in doubt, they are asked for along another one, by whose answers the doubt is decided
+// anyway. If nearly all that has left within the doubt has arrived, data stay.
+const (
+	deliverLeast  = 16               // packets from which something is concluded
+	deliverParts  = 4                // of so many parts of the data
+	deliverLost   = 1                // this many may be lost: of a path that loses more another one is better
+	deliverCounts = 2                // answers that show what arrives: the counts before, and those after
+	deliverAsks   = 32               // questions in a row that may stay without an answer: full queues swallow most
+	deliverMost   = 30 * time.Second // of doubt: then data leave whatever the correspondent counts
+)
+
+// arrived is what the correspondent has counted of a path, and what had been sent along it when it was asked.
+type arrived struct {
+	epoch, ownEpoch uint32
+	left, got       uint64 // packets
+	slack           uint64 // which may have been under way, at most
+	asked           time.Time
+}
+
+// delivery is what the counts of a path have shown that another path brought.
+type delivery struct {
+	asked   time.Time // when they were last asked for,
+	asks    int       // and how often since the last answer
+	answers int       // that have come in this doubt, with counts or without
+	base    arrived   // with which the next counts are compared
+	from    time.Time // since when packets have left of which the last comparison says
+	seen    time.Time // at this time
+	passes  bool      // that nearly all have arrived
+	stays   time.Time // when the doubt last ended in this path's favour
+}
+
+// reset begins another doubt.
+func (d *delivery) reset() { d.asks, d.answers, d.stays = 0, 0, time.Time{} }
+
+// askDelivery asks for the counts of a path in doubt, along the one of the others in use that has answered last and has
+// not been asked for those of another one just before.
+func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
+	d, t := &h.delivery, c.timingOf(h.Path)
+	if now.Sub(d.asked) < t.Every || !s.asksReport() || !s.entry.Counted || !slices.Contains(s.entry.Paths, h.Path) {
+		return
+	}
+	var by *checkedPath
+	for _, o := range s.check.paths {
+		if o != h && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.lent) >= t.Every/2 &&
+			slices.Contains(s.entry.Paths, o.Path) && (by == nil || o.Heard().After(by.Heard())) {
+			by = o
+		}
+	}
+	if by == nil {
+		return
+	}
+	d.asks++
+	d.asked, by.lent = now, now
+	c.askAside(now, s, probe{path: by.Path, about: h.Path})
+}
+
+// noteAsked takes that such a question was answered, with counts or without.
+func (k *pathCheck) noteAsked(pr probe) {
+	if h := k.find(pr.about); h != nil && pr.sent.After(h.since) {
+		h.delivery.asks = 0
+		h.delivery.answers++
+	}
+}
+
+// takeDelivery takes the counts in the answer to such a question.
+func (c questions) takeDelivery(now time.Time, s *session, pr probe, r ilnpwire.Report) {
+	h := s.check.find(pr.about)
+	if h == nil {
+		return
+	}
+	d := &h.delivery
+	own, ok := c.cfg.PathCounts(s.key, pr.about)
+	if !r.Other || !r.Counted || !pr.counted || !ok || own.Epoch != pr.left.Epoch {
+		return
+	}
+	was, is := d.base, arrived{r.Epoch, own.Epoch, pr.left.Sent.Packets, r.Received.Packets, 0, pr.sent}
+	if is.slack = is.left - is.got; is.got > is.left { // the counters began at different times
+		is.slack = own.Sent.Packets - is.left
+	}
+	left, got := is.left-was.left, is.got-was.got
+	switch {
+	case is.epoch != was.epoch || is.ownEpoch != was.ownEpoch:
+		d.base = is
+		return
+	case !is.asked.After(was.asked):
+		return // it was overtaken
+	case is.got < was.got:
+		d.base = arrived{}
+		c.refuse(now, s.key, reasonReportBack)
+		return
+	case got > own.Sent.Packets-was.left+was.slack:
+		d.base = arrived{}
+		c.refuse(now, s.key, reasonReportAbove)
+		return
+	case left >= deliverLeast:
+		d.from, d.seen, d.passes = was.asked, now, deliverParts*got >= (deliverParts-deliverLost)*left
+		d.base = is
+	case was.asked.Before(h.since):
+		d.base = is // of this doubt, what is compared is to have left within it
+	}
+}
+
+// delivers reports whether a path in doubt brings nearly all data, by what has left since the doubt began. Counts show
+// that until so many questions have had no answer that none will come.
+func (h *checkedPath) delivers(now time.Time, s *session) bool {
+	d := &h.delivery
+	return d.passes && d.from.After(h.since) && now.Sub(h.since) < deliverMost && h.awaitsCounts(now, s)
+}
+
+// awaitsCounts reports whether an answer to the questions about a path in doubt may still come.
+func (h *checkedPath) awaitsCounts(now time.Time, s *session) bool {
+	d := &h.delivery
+	return d.asked.After(h.since) && d.asks <= deliverAsks && now.Sub(s.lastTx) < checkTraffic
+}
+
+// delivered reports whether a path has brought nearly all data in the last doubt that showed it.
+func (h *checkedPath) delivered(now time.Time) bool {
+	return h.delivery.passes && now.Sub(h.delivery.seen) < deliverMost
+}
+
+// doubtedFrom returns since when a path in doubt has shown in no way that it works.
+func (h *checkedPath) doubtedFrom() time.Time { return later(h.since, h.delivery.stays) }
