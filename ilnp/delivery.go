@@ -82,6 +82,7 @@ func (c questions) takeDelivery(now time.Time, s *session, pr probe, r ilnpwire.
 	d := &h.delivery
 	own, ok := c.cfg.PathCounts(s.key, pr.about)
 	if !r.Other || !r.Counted || !pr.counted || !ok || own.Epoch != pr.left.Epoch {
+		d.passes = d.passes && r.Other && r.Counted
 		return
 	}
 	was, is := d.base, arrived{r.Epoch, own.Epoch, pr.left.Sent.Packets, r.Received.Packets, 0, pr.sent}
@@ -96,13 +97,15 @@ func (c questions) takeDelivery(now time.Time, s *session, pr probe, r ilnpwire.
 	case !is.asked.After(was.asked):
 		return // it was overtaken
 	case is.got < was.got:
-		d.base = arrived{}
+		d.base, d.passes = arrived{}, false
 		c.refuse(now, s.key, reasonReportBack)
 		return
 	case got > own.Sent.Packets-was.left+was.slack:
-		d.base = arrived{}
+		d.base, d.passes = arrived{}, false
 		c.refuse(now, s.key, reasonReportAbove)
 		return
+	case got == 0 && left >= uint64(h.Tries()) && !was.asked.Before(h.since):
+		d.passes = false
 	case left >= deliverLeast:
 		d.from, d.seen, d.passes = was.asked, now, deliverParts*got >= (deliverParts-deliverLost)*left
 		d.base = is

@@ -216,7 +216,7 @@ struct session_live {
 #define STATE_EDITION 16
 
 #define TALLY_PACKETS 36
-#define TALLY_RATED (1ULL << 63) /* of tx, behind the packets: its window began with 0; without it rate_last in session_details is 0 */
+#define TALLY_RATED (1ULL << 63) /* of tx: its window began with 0. Without it rate_last in session_details is 0 */
 #define SLOW 1024                /* bytes in a window below which a session has no rate: a power of two */
 #define TALLY_LARGE (1ULL << 62 | 1ULL << (TALLY_PACKETS - 1)) /* half of what the word has room for */
 

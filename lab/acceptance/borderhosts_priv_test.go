@@ -476,7 +476,8 @@ func TestBorderHosts(t *testing.T) {
 		return slices.MaxFunc(slices.Collect(maps.Values(all)), time.Time.Compare)
 	}
 	t.Logf("%d hosts: the last update left %v after the link went, the last acknowledgement came after %v; %d "+
-		"datagrams were lost before, the last one sent after %v; %d of %d after; %d segments were retransmitted after", n,
+		"datagrams were lost before, the last one sent after %v; %d of %d after; %d segments were retransmitted after",
+		n,
 		since(latest(out)), since(latest(back)), lostBefore, since(last), lostAfter, sentAfter, again)
 	if lostAfter > 0 || sentAfter < n*hostsRounds {
 		t.Errorf("%d of %d datagrams that were sent after the acknowledgement are lost", lostAfter, sentAfter)

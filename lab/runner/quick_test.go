@@ -39,7 +39,8 @@ func quickFaults(e Info) (faults []string) {
 		switch e.Parameters[name].Default.(type) {
 		case string:
 			dropped := values(standard.Text(name))
-			dropped = slices.DeleteFunc(dropped, func(v string) bool { return slices.Contains(values(quick.Text(name)), v) })
+			has := values(quick.Text(name))
+			dropped = slices.DeleteFunc(dropped, func(v string) bool { return slices.Contains(has, v) })
 			faults = append(faults, droppedFaults(e, name, quick.Text(name), dropped, left)...)
 		case bool:
 			if standard.Bool(name) && !quick.Bool(name) && len(left) == 0 {

@@ -43,7 +43,8 @@ func TestNoFalseAlarmOfFullQueues(t *testing.T) {
 			}
 			p.Run(3 * time.Minute)
 			if n > 0 || up.Sent < 80_000 || down.Came.IsZero() {
-				t.Errorf("paths carry %d %%, queues of %d: %d false moves with %d datagrams", percent, queue, n, up.Sent)
+				t.Errorf("paths carry %d %%, queues of %d: %d false moves with %d datagrams",
+					percent, queue, n, up.Sent)
 			}
 		}
 	}
@@ -72,7 +73,8 @@ func TestSilentDeathBehindFullQueues(t *testing.T) {
 				case dies && left[h] > 4*time.Second:
 					t.Errorf("%s, seed %d: %s has sent along the dead direction for %v", name, seed, h.name, left[h])
 				case !dies && left[h] < 9*time.Second:
-					t.Errorf("%s, seed %d: %s has sent along the direction that lives for %v of 10 s", name, seed, h.name, left[h])
+					t.Errorf("%s, seed %d: %s has sent along the direction that lives for %v of 10 s",
+						name, seed, h.name, left[h])
 				}
 			}
 		}
