@@ -26,7 +26,7 @@ const (
 	crowdMetrics = "127.0.0.1:9643"
 	inFlight     = 900 // correspondents that set up a session at a time
 	// openEvery is a little less often than the programs report first packets: beyond 1,600 in a tenth of a second
-	// they take them for a flood.
+	// they report none, as in a flood.
 	openEvery  = 70 * time.Microsecond
 	countEvery = 20 * time.Millisecond
 	openBurst  = 10 * time.Millisecond // of lost time that is made up for
