@@ -9,7 +9,7 @@ import (
 )
 
 // countsAt is what a path's counts were when it was asked about, at a time in ms: packets sent by then, sent when the
-// answer came, and received by the answer.
+// answer came, and received by the answer; -1: it has no counts.
 type countsAt struct {
 	at, left, now, got int
 	epoch              uint32
@@ -41,6 +41,18 @@ func TestDeliveryIsWhatArrives(t *testing.T) {
 		"all, and then less": {
 			[]countsAt{{10, 100, 105, 90, 1}, {200, 200, 205, 190, 1}, {300, 300, 305, 200, 1}}, false, "",
 		},
+		"all, and then nothing of a few": {
+			[]countsAt{{10, 100, 105, 90, 1}, {200, 200, 205, 190, 1}, {300, 210, 210, 190, 1}}, false, "",
+		},
+		"all, and then no counts": {
+			[]countsAt{{10, 100, 105, 90, 1}, {200, 200, 205, 190, 1}, {300, 210, 210, -1, 1}}, false, "",
+		},
+		"all, and then less than before": {
+			[]countsAt{{10, 100, 105, 90, 1}, {200, 200, 205, 190, 1}, {300, 210, 210, 189, 1}}, false, reasonReportBack,
+		},
+		"all, and then more than was sent": {
+			[]countsAt{{10, 100, 105, 90, 1}, {200, 200, 205, 190, 1}, {300, 300, 305, 400, 1}}, false, reasonReportAbove,
+		},
 	} {
 		b, _ := reporting(t)
 		s, start := b.sessions[theKey], b.now
@@ -59,7 +71,7 @@ func TestDeliveryIsWhatArrives(t *testing.T) {
 				left: PathCounts{Epoch: 7, Sent: multipath.Traffic{Packets: uint64(v.left)}},
 			}
 			questions{&b.liveness}.takeDelivery(b.now, s, pr, ilnpwire.Report{
-				Other: true, Counted: true, Epoch: v.epoch, Received: ilnpwire.Counts{Packets: uint64(v.got)},
+				Other: true, Counted: v.got >= 0, Epoch: v.epoch, Received: ilnpwire.Counts{Packets: uint64(max(v.got, 0))},
 			})
 		}
 		if got := h.delivers(b.now, s); got != c.want {
