@@ -35,6 +35,7 @@ static __always_inline int has_ingress_rules(struct __sk_buff *skb)
 __noinline int ask_way(struct __sk_buff *skb, const struct crossing *x, struct flow *f)
 {
 	struct bpf_fib_lookup way = {.family = AF_INET6, .tot_len = IP6_LEN};
+	const struct flow_nonces *nonces;
 	struct addr to = {};
 
 	if (!x || !f)
@@ -52,7 +53,8 @@ __noinline int ask_way(struct __sk_buff *skb, const struct crossing *x, struct f
 	__builtin_memcpy(f->direct_macs, way.dmac, 6);
 	__builtin_memcpy(f->direct_macs + 6, way.smac, 6);
 	f->direct_mtu = way.tot_len; /* the kernel's answer is the MTU of the route */
-	if (way.ifindex == f->ifindex) /* else a link to another place than that its packets come from */
+	nonces = known_flow(&x->key).nonces;
+	if (nonces && way.ifindex == nonces->ifindex) /* else a link to another place than that its packets come from */
 		f->direct_dev = way.ifindex;
 	return 0;
 }

@@ -35,8 +35,8 @@ static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_k
 __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 {
 	struct flow_key key;
-	struct flow now = {};
-	const struct flow *was;
+	struct whole_flow now = {};
+	const struct whole_flow *was;
 	enum change done;
 
 	if (!x)
@@ -45,33 +45,33 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 	was = bpf_map_lookup_elem(&pending_flows, &key);
 	if (was)
 		now = *was;
-	now.key = key;
+	now.flow.key = key;
 	if (x->rule)
-		now.rule = x->rule;
+		now.flow.rule = x->rule;
 	if (x->inward) {
-		if (now.outward.len && now.remote.v != x->ip.src.l64.v)
+		if (now.nonces.outward.len && now.nonces.remote.v != x->ip.src.l64.v)
 			return 0;
-		now.came = x->now >> SEEN_SHIFT;
-		now.inward = x->c.nonce;
-		now.remote = x->ip.src.l64;
+		now.flow.came = x->now >> SEEN_SHIFT;
+		now.nonces.inward = x->c.nonce;
+		now.nonces.remote = x->ip.src.l64;
 	} else {
-		if (now.remote.v != x->ip.dst.l64.v)
-			now.inward.len = 0;
-		now.sent = x->now >> SEEN_SHIFT;
-		now.outward = x->c.nonce;
-		now.internal = x->ip.src.l64;
-		now.remote = x->ip.dst.l64;
-		now.ifindex = skb->ifindex;
+		if (now.nonces.remote.v != x->ip.dst.l64.v)
+			now.nonces.inward.len = 0;
+		now.flow.sent = x->now >> SEEN_SHIFT;
+		now.nonces.outward = x->c.nonce;
+		now.flow.internal = x->ip.src.l64;
+		now.nonces.remote = x->ip.dst.l64;
+		now.nonces.ifindex = skb->ifindex;
 	}
-	if (!now.inward.len || !now.outward.len) {
+	if (!now.nonces.inward.len || !now.nonces.outward.len) {
 		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
 		return 0;
 	}
 	done = put_flow(&now);
 	if (done == NONCE_KNOWN && x->inward)
-		now.outward.len = 0; /* only that of this packet may be of a new session */
+		now.nonces.outward.len = 0; /* only that of this packet may be of a new session */
 	else if (done == NONCE_KNOWN)
-		now.inward.len = 0;
+		now.nonces.inward.len = 0;
 	if (done != CHANGED) { /* the next nonce of either node may succeed */
 		if (done == NOT_CHANGED)
 			count(FLOW_TABLE_FULL);
@@ -99,8 +99,8 @@ static __always_inline void note_passed(struct flow *f, __u64 now, int inward)
 static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossing *x)
 {
 	struct flow_key key = x->key;
-	struct flow *f = known_flow(&key);
-	const struct nonce *known;
+	struct known k = known_flow(&key);
+	struct flow *f = k.flow;
 
 	x->now = bpf_ktime_get_coarse_ns();
 	if (f)
@@ -108,17 +108,16 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 	x->rule = f ? f->rule : RULE_UNKNOWN;
 	if (!x->c.nonce.len)
 		return f;
-	known = f && x->inward ? &f->inward : f ? &f->outward : 0;
-	if (known && same_nonce(known, &x->c.nonce)) {
+	if (f && k.nonces && same_nonce(x->inward ? &k.nonces->inward : &k.nonces->outward, &x->c.nonce)) {
 		if (!x->inward)
-			f->remote = x->ip.dst.l64;
+			k.nonces->remote = x->ip.dst.l64;
 		if (!x->rule)
 			f->rule = x->rule = shown_rule(skb, x);
 		return f;
 	}
 	x->rule = shown_rule(skb, x);
 	note_nonce(skb, x);
-	return f ? f : known_flow(&key);
+	return f ? f : known_flow(&key).flow;
 }
 
 #endif

@@ -67,7 +67,7 @@ struct {
 	__uint(max_entries, 65536);
 	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
 	__type(key, struct flow_key);
-	__type(value, struct flow);
+	__type(value, struct whole_flow);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flows SEC(".maps");
 
@@ -85,7 +85,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct flow_key);
-	__type(value, struct flow);
+	__type(value, struct whole_flow);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pending_flows SEC(".maps");
 

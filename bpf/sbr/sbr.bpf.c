@@ -369,7 +369,9 @@ static __always_inline void announce(struct flow *f, const struct announcement *
 
 static long announce_flow(void *map, const void *key, void *value, void *ctx)
 {
-	announce(value, ctx);
+	struct whole_flow *w = value;
+
+	announce(&w->flow, ctx);
 	return 0;
 }
 
@@ -378,7 +380,7 @@ static long announce_set(void *map, const void *key, void *value, void *ctx)
 	struct flow_set *s = value;
 
 	for (int i = 0; i < SET_FLOWS; i++)
-		announce(&s->place[i].flow, ctx);
+		announce(&s->flow[i], ctx);
 	return 0;
 }
 
@@ -394,7 +396,7 @@ int sbr_announce(struct announcement *a)
 	if (copy.all)
 		return bpf_for_each_map_elem(&flow_sets, announce_set, &copy, 0) >= 0 &&
 		       bpf_for_each_map_elem(&flows, announce_flow, &copy, 0) >= 0;
-	f = known_flow(&copy.flow);
+	f = known_flow(&copy.flow).flow;
 	if (!f)
 		return 0;
 	f->announced = copy.sites;

@@ -27,15 +27,21 @@ static __always_inline __u32 set_of(const struct flow_key *k)
 	return (x >> 32) * set_count >> 32;
 }
 
-/* The flow in its set; null: it is not there. There is no branch for each place: the right one differs
- * for each packet, and after a misprediction the load of its line begins anew.
+/* Where a flow lies; null: there is none. */
+struct known {
+	struct flow *flow;
+	struct flow_nonces *nonces;
+};
+
+/* 1 more than the place of a flow in its set; 0: it is not there. There is no branch for each place: the
+ * right one differs for each packet, and after a misprediction the load of its line begins anew.
  */
-static __always_inline struct flow *in_set(struct flow_set *s, const struct flow_key *k)
+static __always_inline __u64 place_in(struct flow_set *s, const struct flow_key *k)
 {
-	__u64 found = 0; /* 1 more than the place */
+	__u64 found = 0;
 
 	for (int i = 0; i < SET_FLOWS; i++) {
-		const struct flow *f = &s->place[i].flow;
+		const struct flow *f = &s->flow[i];
 		__u64 inside = *(const volatile __u64 *)&f->key.inside.v;
 		__u64 other = inside ^ k->inside.v;
 
@@ -45,20 +51,32 @@ static __always_inline struct flow *in_set(struct flow_set *s, const struct flow
 		asm volatile("%0 s>>= 63" : "+r"(other)); /* no bit of the right one is set now */
 		found |= ~other & (i + 1);
 	}
-	if (!found || !k->inside.v)
-		return 0;
-	return after(&s->place[(found - 1) & (SET_FLOWS - 1)].flow, found);
+	return k->inside.v ? found : 0;
 }
 
-/* Finds a flow; null: there is none. */
-static __always_inline struct flow *known_flow(const struct flow_key *k)
+/* Finds a flow whose set this is. */
+static __always_inline struct known known_of(struct flow_set *s, const struct flow_key *k)
+{
+	__u64 found = place_in(s, k);
+	struct whole_flow *w;
+
+	if (found) {
+		__u64 i = (found - 1) & (SET_FLOWS - 1);
+
+		return (struct known){after(&s->flow[i], found), &s->nonces[i]};
+	}
+	w = bpf_map_lookup_elem(&flows, k);
+	return w ? (struct known){&w->flow, &w->nonces} : (struct known){};
+}
+
+/* Finds a flow. */
+static __always_inline struct known known_flow(const struct flow_key *k)
 {
 	struct flow_key key = *k;
 	__u32 n = set_of(&key);
 	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
-	struct flow *f = s ? in_set(s, &key) : 0;
 
-	return f ? f : bpf_map_lookup_elem(&flows, &key);
+	return s ? known_of(s, &key) : (struct known){};
 }
 
 /* Only one program at a time changes which flows are in a set, or their nonces. Nonzero: it is
@@ -66,28 +84,28 @@ static __always_inline struct flow *known_flow(const struct flow_key *k)
  */
 static __always_inline int lock_set(struct flow_set *s)
 {
-	return __sync_val_compare_and_swap(&s->place[0].locked, 0, 1);
+	return __sync_val_compare_and_swap(&s->nonces[0].locked, 0, 1);
 }
 
 static __always_inline void unlock_set(struct flow_set *s)
 {
-	__sync_lock_test_and_set(&s->place[0].locked, 0);
+	__sync_lock_test_and_set(&s->nonces[0].locked, 0);
 }
 
 /* Writes what packets with nonces have shown into a flow, beside which programs read it. */
-static __always_inline void write_flow(struct flow *f, const struct flow *now)
+static __always_inline void write_flow(struct flow *f, struct flow_nonces *n, const struct whole_flow *now)
 {
 	f->direct_dev = 0;
 	f->direct_at = 0;
-	f->internal = now->internal;
-	f->came = now->came;
-	f->sent = now->sent;
-	f->rule = now->rule;
+	f->internal = now->flow.internal;
+	f->came = now->flow.came;
+	f->sent = now->flow.sent;
+	f->rule = now->flow.rule;
 	f->came_to = 0;
-	f->remote = now->remote;
-	f->inward = now->inward;
-	f->outward = now->outward;
-	f->ifindex = now->ifindex;
+	n->remote = now->nonces.remote;
+	n->inward = now->nonces.inward;
+	n->outward = now->nonces.outward;
+	n->ifindex = now->nonces.ifindex;
 }
 
 enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
@@ -95,10 +113,11 @@ enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
 /* Adds a flow to a set that this program has locked. NOT_CHANGED: there is no space. SET_LOCKED: the
  * kernel's table is in use.
  */
-static __always_inline enum change add_flow(struct flow_set *s, const struct flow *now)
+static __always_inline enum change add_flow(struct flow_set *s, const struct whole_flow *now)
 {
 	__u32 zero = 0;
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
+	const struct flow_key *key = &now->flow.key;
 	enum change done = NOT_CHANGED;
 	int err; /* before Linux 6.4 the kernel leaves the upper half of a long as it is */
 
@@ -106,19 +125,19 @@ static __always_inline enum change add_flow(struct flow_set *s, const struct flo
 		return NOT_CHANGED;
 	if (__sync_fetch_and_add(known, 1) >= max_flows)
 		goto out;
-	for (int i = 0; i < SET_FLOWS && now->key.inside.v; i++) {
-		struct flow *f = &s->place[i].flow;
+	for (int i = 0; i < SET_FLOWS && key->inside.v; i++) {
+		struct flow *f = &s->flow[i];
 
 		if (f->key.inside.v)
 			continue;
-		write_flow(f, now);
+		write_flow(f, &s->nonces[i], now);
 		f->announced = 0;
 		/* Each after all before it: a program may have read inside when another flow was here. */
-		__sync_lock_test_and_set(&f->key.outside.v, now->key.outside.v);
-		__sync_lock_test_and_set(&f->key.inside.v, now->key.inside.v);
+		__sync_lock_test_and_set(&f->key.outside.v, key->outside.v);
+		__sync_lock_test_and_set(&f->key.inside.v, key->inside.v);
 		return CHANGED;
 	}
-	err = bpf_map_update_elem(&flows, &now->key, now, BPF_ANY);
+	err = bpf_map_update_elem(&flows, key, now, BPF_ANY);
 	if (!err)
 		return CHANGED;
 	if (err != -E2BIG && err != -ENOMEM)
@@ -132,22 +151,23 @@ out:
  * so the two are of no new session. What was pending may be older than the flow, where another
  * processor has confirmed it meanwhile. SET_LOCKED: its set, or the kernel's table, is in use.
  */
-static __always_inline enum change put_flow(const struct flow *now)
+static __always_inline enum change put_flow(const struct whole_flow *now)
 {
-	__u32 n = set_of(&now->key);
+	__u32 n = set_of(&now->flow.key);
 	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
 	enum change done = CHANGED;
-	struct flow *f;
+	struct known f;
 
 	if (!s || lock_set(s))
 		return SET_LOCKED;
-	f = known_flow(&now->key);
-	if (!f)
+	f = known_of(s, &now->flow.key);
+	if (!f.flow || !f.nonces)
 		done = add_flow(s, now);
-	else if (same_nonce(&f->inward, &now->inward) || same_nonce(&f->outward, &now->outward))
+	else if (same_nonce(&f.nonces->inward, &now->nonces.inward) ||
+		 same_nonce(&f.nonces->outward, &now->nonces.outward))
 		done = NONCE_KNOWN;
 	else
-		write_flow(f, now);
+		write_flow(f.flow, f.nonces, now);
 	unlock_set(s);
 	return done;
 }
@@ -159,16 +179,16 @@ static __always_inline enum change remove_flow(const struct flow_key *k)
 	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
 	enum change done = CHANGED;
-	struct flow *f;
+	__u64 found;
 	int err; /* as in add_flow */
 
 	if (!s || !known)
 		return NOT_CHANGED;
 	if (lock_set(s))
 		return SET_LOCKED;
-	f = in_set(s, k);
-	if (f) {
-		__sync_lock_test_and_set(&f->key.inside.v, 0);
+	found = place_in(s, k);
+	if (found) {
+		__sync_lock_test_and_set(&s->flow[(found - 1) & (SET_FLOWS - 1)].key.inside.v, 0);
 	} else {
 		err = bpf_map_delete_elem(&flows, k);
 		if (err)

@@ -9,7 +9,7 @@
 #include "../lib/nonce.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 7 };
+enum abi_number { ABI = 8 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -85,8 +85,8 @@ enum checksum_rule {
 	RULE_RFC6741, /* the NIDs alone: rewriting changes nothing */
 };
 
-/* What two nodes have shown of their session. The first 64 bytes are all that a packet without
- * nonce needs; in flow_sets they are a cache line.
+/* What two nodes have shown of their session, as far as packets without nonce need it: a cache line
+ * in flow_sets.
  */
 struct flow {
 	struct flow_key key; /* inside is 0 in a place of flow_sets that is free */
@@ -100,22 +100,31 @@ struct flow {
 	__u16 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
 	__u8 rule;           /* enum checksum_rule */
 	__u8 came_to;        /* 1 more than the index of the site locator to which the latest packet from outside came */
+};
+
+/* The rest of it: who may change it. */
+struct flow_nonces {
 	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
 	struct nonce inward; /* of packets from outside; len 0: none yet */
 	struct nonce outward;
 	__u32 ifindex; /* link to the inside node; 0: not seen yet */
-	__u32 pad;
+	__u32 locked;  /* of the first place of a set: a program adds a flow to it, or changes or removes one */
+};
+
+/* Both, in a hash table. */
+struct whole_flow {
+	struct flow flow;
+	struct flow_nonces nonces;
 };
 
 #define SET_FLOWS 4
 
-/* Where flows lie whose keys have the same hash. */
+/* Where flows lie whose keys have the same hash. What a search reads lies side by side, and an odd
+ * number of cache lines has all sets of a cache used.
+ */
 struct flow_set {
-	struct {
-		struct flow flow;
-		__u32 locked; /* of the first place: a program adds a flow to the set, or changes or removes one */
-		__u32 pad[3];
-	} place[SET_FLOWS];
+	struct flow flow[SET_FLOWS];
+	struct flow_nonces nonces[SET_FLOWS];
 };
 
 /* What the daemon has sbr_announce do. */

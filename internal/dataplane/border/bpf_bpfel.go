@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 7
+	bpfAbiNumberABI bpfAbiNumber = 8
 )
 
 type bpfAddr struct {
@@ -117,8 +117,18 @@ type bpfFlow struct {
 	Announced  uint16
 	Rule       uint8
 	CameTo     uint8
-	Remote     bpfHalf
-	Inward     struct {
+}
+
+type bpfFlowKey struct {
+	_       structs.HostLayout
+	Inside  bpfHalf
+	Outside bpfHalf
+}
+
+type bpfFlowNonces struct {
+	_      structs.HostLayout
+	Remote bpfHalf
+	Inward struct {
 		_   structs.HostLayout
 		Len uint8
 		Pad [3]uint8
@@ -131,23 +141,13 @@ type bpfFlow struct {
 		B   [12]uint8
 	}
 	Ifindex uint32
-	Pad     uint32
-}
-
-type bpfFlowKey struct {
-	_       structs.HostLayout
-	Inside  bpfHalf
-	Outside bpfHalf
+	Locked  uint32
 }
 
 type bpfFlowSet struct {
-	_     structs.HostLayout
-	Place [4]struct {
-		_      structs.HostLayout
-		Flow   bpfFlow
-		Locked uint32
-		Pad    [3]uint32
-	}
+	_      structs.HostLayout
+	Flow   [4]bpfFlow
+	Nonces [4]bpfFlowNonces
 }
 
 type bpfHalf struct {
@@ -233,6 +233,12 @@ const (
 	bpfSiteFlagsSITE_MACS     bpfSiteFlags = 2
 	bpfSiteFlagsSITE_NEXT_HOP bpfSiteFlags = 4
 )
+
+type bpfWholeFlow struct {
+	_      structs.HostLayout
+	Flow   bpfFlow
+	Nonces bpfFlowNonces
+}
 
 // Names of all BPF objects in the ELF.
 //

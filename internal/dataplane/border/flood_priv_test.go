@@ -161,7 +161,7 @@ func TestNonceFlood(t *testing.T) {
 			t.Errorf("%s: %d flows, want %d", c.name, n, 1+i)
 		}
 		most := int(r.objs.PendingFlows.MaxEntries())
-		if got := entries[bpfFlowKey, bpfFlow](t, r.objs.PendingFlows); got > most || c.newFlows && got < most/2 {
+		if got := entries[bpfFlowKey, bpfWholeFlow](t, r.objs.PendingFlows); got > most || c.newFlows && got < most/2 {
 			t.Errorf("%s: %d pending flows, at most %d", c.name, got, most)
 		}
 		// Another flow is confirmed.

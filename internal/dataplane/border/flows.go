@@ -15,12 +15,12 @@ import (
 	"roam/wire/ilnp"
 )
 
-// setCount is how many sets of places there are for flows: four places for three flows, so that nine in
-// ten flows of a table that fills up find one, and four in five once many have come and gone.
-func setCount(maxFlows int) uint32 { return uint32(maxFlows/(setFlows-1)) + 1 }
+// setCount is how many sets of places there are for flows: five places for three flows, so that
+// fourteen in fifteen flows of a table that fills up find one, and six in seven once many have come and gone.
+func setCount(maxFlows int) uint32 { return uint32(maxFlows*5/(3*setFlows)) + 1 }
 
 // setFlows is SET_FLOWS of bpf/sbr/types.h.
-const setFlows = len(bpfFlowSet{}.Place)
+const setFlows = len(bpfFlowSet{}.Flow)
 
 // setOf is the number of the set of a flow; set_of in bpf/sbr/table.h is the same.
 func setOf(k bpfFlowKey, sets uint32) uint32 {
@@ -51,12 +51,12 @@ func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
 	if p.objs.FlowSets.Lookup(setOf(key, p.objs.FlowSets.MaxEntries()), &s) != nil {
 		return FlowEntry{}, false
 	}
-	for _, place := range s.Place {
-		if place.Flow.Key == key && key.Inside != (bpfHalf{}) { // that of a free place is 0
-			return entry(place.Flow, t), true
+	for i, f := range s.Flow {
+		if f.Key == key && key.Inside != (bpfHalf{}) { // that of a free place is 0
+			return entry(bpfWholeFlow{Flow: f, Nonces: s.Nonces[i]}, t), true
 		}
 	}
-	var f bpfFlow
+	var f bpfWholeFlow
 	if p.objs.Flows.Lookup(key, &f) != nil {
 		return FlowEntry{}, false
 	}
@@ -69,7 +69,7 @@ const setsOfBatch = 256
 // Flows returns all flows.
 func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
 	var list []FlowEntry
-	var f bpfFlow
+	var f bpfWholeFlow
 	sets, numbers := make([]bpfFlowSet, setsOfBatch), make([]uint32, setsOfBatch)
 	var at ebpf.MapBatchCursor
 	for more := true; more; {
@@ -78,9 +78,9 @@ func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
 			return nil, fmt.Errorf("read sets of flows: %w", err)
 		}
 		for i := range sets[:n] {
-			for j := range sets[i].Place {
-				if f := &sets[i].Place[j].Flow; f.Key.Inside != (bpfHalf{}) {
-					list = append(list, entry(*f, t))
+			for j, f := range sets[i].Flow {
+				if f.Key.Inside != (bpfHalf{}) {
+					list = append(list, entry(bpfWholeFlow{Flow: f, Nonces: sets[i].Nonces[j]}, t))
 				}
 			}
 		}
@@ -93,13 +93,14 @@ func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
 	return list, rows.Err()
 }
 
-func entry(f bpfFlow, t sbr.Table) FlowEntry {
+func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {
+	f, n := &w.Flow, &w.Nonces
 	instant := func(at uint32) time.Time { return dataplane.Instant(uint64(at) << seenShift) }
 	e := FlowEntry{Seen: instant(max(f.Came, f.Sent)), FlowSeen: sbr.FlowSeen{
 		FlowKey:  flowKey(f.Key),
-		Internal: locator(f.Internal), Remote: locator(f.Remote), Link: roam.LinkID(f.Ifindex),
-		Inward:  ilnp.Nonce{Len: f.Inward.Len, Bytes: f.Inward.B},
-		Outward: ilnp.Nonce{Len: f.Outward.Len, Bytes: f.Outward.B},
+		Internal: locator(f.Internal), Remote: locator(n.Remote), Link: roam.LinkID(n.Ifindex),
+		Inward:  ilnp.Nonce{Len: n.Inward.Len, Bytes: n.Inward.B},
+		Outward: ilnp.Nonce{Len: n.Outward.Len, Bytes: n.Outward.B},
 		Sent:    instant(f.Sent),
 	}}
 	if f.Rule == uint8(bpfChecksumRuleRULE_RFC6741) {

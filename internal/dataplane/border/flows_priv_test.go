@@ -19,8 +19,8 @@ func (r *rig) change(k sbr.FlowKey, what func(*bpfFlow)) {
 	key := keyOf(k)
 	n := setOf(key, r.objs.FlowSets.MaxEntries())
 	r.changeSet(n, func(s *bpfFlowSet) {
-		for i := range s.Place {
-			if f := &s.Place[i].Flow; f.Key == key {
+		for i := range s.Flow {
+			if f := &s.Flow[i]; f.Key == key {
 				what(f)
 				return
 			}
@@ -107,8 +107,8 @@ func (s sharers) wantLeaving(i int, from roam.L64, known bool) {
 func (s sharers) placed() (list []int) {
 	s.Helper()
 	s.changeSet(s.set, func(set *bpfFlowSet) {
-		for _, p := range set.Place {
-			if i := slices.Index(s.outside, flowKey(p.Flow.Key).Outside); p.Flow.Key.Inside != (bpfHalf{}) {
+		for _, f := range set.Flow {
+			if i := slices.Index(s.outside, flowKey(f.Key).Outside); f.Key.Inside != (bpfHalf{}) {
 				list = append(list, i)
 			}
 		}
@@ -200,7 +200,7 @@ func TestOlderPending(t *testing.T) {
 				t.Errorf("%s, flow %d has nonces %x and %x", after, i, f.Outward.Bytes, f.Inward.Bytes)
 			}
 		}
-		var early [2]bpfFlow // with one nonce each
+		var early [2]bpfWholeFlow // with one nonce each
 		for j, send := range []func(){func() { fromInside(outward) }, func() { fromOutside(inward) }} {
 			send()
 			if err := s.objs.PendingFlows.LookupAndDelete(keyOf(s.key(i)), &early[j]); err != nil {
@@ -215,9 +215,9 @@ func TestOlderPending(t *testing.T) {
 			}
 			forged()
 			want("after another node's nonce", outward, inward)
-			var left bpfFlow
+			var left bpfWholeFlow
 			if s.objs.PendingFlows.Lookup(keyOf(s.key(i)), &left) == nil &&
-				(left.Outward == early[0].Outward || left.Inward == early[1].Inward) {
+				(left.Nonces.Outward == early[0].Nonces.Outward || left.Nonces.Inward == early[1].Nonces.Inward) {
 				t.Errorf("a nonce of flow %d is still pending", i)
 			}
 			_ = s.objs.PendingFlows.Delete(keyOf(s.key(i)))
@@ -260,7 +260,7 @@ func TestFreePlace(t *testing.T) {
 func TestLockedSet(t *testing.T) {
 	s := newSharers(t, 2)
 	s.nonces(0)
-	lock := func(v uint32) { s.changeSet(s.set, func(set *bpfFlowSet) { set.Place[0].Locked = v }) }
+	lock := func(v uint32) { s.changeSet(s.set, func(set *bpfFlowSet) { set.Nonces[0].Locked = v }) }
 	lock(1)
 	s.nonces(1)
 	s.wantLeaving(1, siteA, false)
@@ -320,7 +320,7 @@ func TestSetUnderRaces(t *testing.T) {
 	}
 }
 
-// Of a table that has filled up eight in nine flows have a place in their set, whether NIDs follow each
+// Of a table that has filled up fourteen in fifteen flows have a place in their set, whether NIDs follow each
 // other or are drawn.
 func TestPlaces(t *testing.T) {
 	const n = 1 << 18
@@ -343,13 +343,13 @@ func TestPlaces(t *testing.T) {
 				without++
 			}
 		}
-		if without > n/9 {
+		if without > n/15 {
 			t.Errorf("%s: %d of %d flows find no place", name, without, n)
 		}
 	}
 }
 
-// As flows come and go in a full table, four in five keep having a place: one that has none stays where
+// As flows come and go in a full table, six in seven keep having a place: one that has none stays where
 // it is when a place becomes free.
 func TestPlacesLater(t *testing.T) {
 	const n = 1 << 16
@@ -380,7 +380,7 @@ func TestPlacesLater(t *testing.T) {
 		}
 		flows[i] = add()
 	}
-	if without > n*21/100 {
+	if without > n*14/100 {
 		t.Errorf("%d of %d flows have no place", without, n)
 	}
 }

@@ -194,13 +194,13 @@ func TestBounds(t *testing.T) {
 	if n := 8 + 48 + r.objs.Flows.KeySize() + r.objs.Flows.ValueSize(); n > 192 {
 		t.Errorf("a flow that has no place in its set takes %d bytes", n)
 	}
-	// 21 % of the flows have none in the end (TestPlacesLater); each has a bucket of 16 bytes, rounded up.
+	// 14 % of the flows have none in the end (TestPlacesLater); each has a bucket of 16 bytes, rounded up.
 	places := r.objs.FlowSets.ValueSize() * r.objs.FlowSets.MaxEntries() / maxFlows
-	if n := places + 16 + 192*21/100; n > 256 {
+	if n := places + 16 + 192*14/100; n > 256 {
 		t.Errorf("a flow takes %d bytes", n)
 	}
-	if at, size := unsafe.Offsetof(bpfFlow{}.Remote), r.objs.FlowSets.ValueSize(); at != 64 || size%64 != 0 {
-		t.Errorf("what plain packets need of a flow are %d bytes, and a set has %d", at, size)
+	if one, size := unsafe.Sizeof(bpfFlow{}), r.objs.FlowSets.ValueSize(); one != 64 || size%128 != 64 {
+		t.Errorf("what plain packets need of a flow are %d bytes, and a set has %d", one, size)
 	}
 }
 
