@@ -35,7 +35,8 @@ const (
 	changeLead  = 4 * time.Second  // before the change
 	changeSoon  = 2 * time.Second  // after which the connection has the better link,
 	changeLate  = 10 * time.Second // and both
-	changeOver  = 2 * time.Second  // over which both are measured
+	changeOver  = 2 * time.Second  // over which each is measured
+	cycleOfBBR  = 10 * time.Second // in which it sends little once, for 0.2 s: the latter over that time
 	dataOfFrame = 1428.0 / 1514    // of a full frame on a link: the rest is headers
 )
 
@@ -85,7 +86,7 @@ func (c change) measure(ctx context.Context, env *exp.Env) (o changed, err error
 	later := linkem.Params{
 		Delay: c.links[c.link].rtt / 2, Rate: int64(c.to * 1e6), QueuePackets: env.Params.Int("queue_packets"),
 	}
-	t, err := s.Run(ctx, scene.Schedule{Length: changeLead + changeLate + changeOver, Steps: []scene.Step{
+	t, err := s.Run(ctx, scene.Schedule{Length: changeLead + changeLate + c.over(), Steps: []scene.Step{
 		{At: changeLead, Op: scene.Alter, Link: fmt.Sprintf("net%d", c.link+1), Out: later, In: later},
 	}}, func() []live.Session { return []live.Session{workload.Row(tcp)} })
 	if err != nil {
@@ -104,8 +105,16 @@ func (c change) measure(ctx context.Context, env *exp.Env) (o changed, err error
 	better, sum := c.after()
 	at := t.Steps[0].At
 	o.Soon = mbps(at.Add(changeSoon), changeOver) / (better * dataOfFrame)
-	o.Late = mbps(at.Add(changeLate), changeOver) / (sum * dataOfFrame)
+	o.Late = mbps(at.Add(changeLate), c.over()) / (sum * dataOfFrame)
 	return o, nil
+}
+
+// over returns how long the connection is measured in the end.
+func (c change) over() time.Duration {
+	if c.cc == "bbr" {
+		return cycleOfBBR
+	}
+	return changeOver
 }
 
 // after returns the rates of the better link and of both, after the change.
