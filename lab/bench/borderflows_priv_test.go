@@ -13,7 +13,7 @@ import (
 
 const (
 	mostFlows  = 1_000_000
-	flowsBatch = 8192 // nonces of one side that wait for the other's: half of pending_flows
+	flowsBatch = 4096 // nonces of one side that wait for the other's: pending_flows has four times as many
 	flowNonce  = 0x01020304
 	nonceFrame = frames.LeastSize + 8
 	tableLines = "max_flows = 1048576\nliveness = false\n"

@@ -19,7 +19,7 @@ import (
 
 const (
 	echoesOfRound   = 100
-	echoRounds      = 100
+	echoRounds      = 200
 	echoRoundsLeast = 15
 	framesEvery     = time.Millisecond
 )
