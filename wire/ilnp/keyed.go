@@ -144,7 +144,7 @@ func finished(b []byte) ([]byte, error) {
 // Other packets stay as they are.
 func putBehind(packet []byte, c ip6.Chain, f Found) ([]byte, error) {
 	o, one := experiment(packet, c)
-	if !one || f.Alone || len(c.Exts) != 1 || c.Upper != ip6.ICMPv6 {
+	if !one || len(c.Exts) != 1 || c.Upper != ip6.ICMPv6 {
 		return packet, nil
 	}
 	b, err := f.Nonce.AppendHeader(append([]byte(nil), packet[:ip6.HeaderLen]...), ip6.ICMPv6)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"testing"
 
 	"roam"
@@ -196,6 +197,79 @@ func TestSealedCut(t *testing.T) {
 				t.Errorf("shortened to %d of %d bytes: has a MAC", n, len(whole))
 			}
 		}
+	}
+}
+
+// TestSealedElsewhere: an option of a MAC moves only between the two places of this format. Other packets pass
+// both ways as they are.
+func TestSealedElsewhere(t *testing.T) {
+	n := Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
+	nonce, seal := ip6.Option{Type: OptionNonce, Data: n.Value()}, theSeal.option()
+	message := sealedUpdate(t, n)
+	message = message[ip6.HeaderLen+8+macBehind:]
+	build := func(upper uint8, payload []byte, headers ...[]ip6.Option) []byte {
+		h := ip6.Header{NextHeader: ip6.DestOpts, HopLimit: 1, Src: sealedFrom.Addr(), Dst: sealedTo.Addr()}
+		b, err := h.AppendTo(nil)
+		for i, list := range headers {
+			next := ip6.DestOpts
+			if i == len(headers)-1 {
+				next = upper
+			}
+			if err == nil {
+				b, err = ip6.AppendOptions(b, next, list)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, payload...)
+		binary.BigEndian.PutUint16(b[ip6.PayloadLenAt:], uint16(len(b)-ip6.HeaderLen))
+		if err := ip6.FinishL4(b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	behind := func(o ip6.Option) []byte {
+		b, err := ip6.AppendOptions(bytes.Clone(message), noNextHeader, []ip6.Option{o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	datagram := behind(seal) // whose first octet, that of a port, is the type of an update
+	copy(datagram[4:], []byte{0, byte(len(datagram)), 0, 0})
+	whole := build(ip6.ICMPv6, behind(seal), []ip6.Option{nonce})
+	whole[ip6.HeaderLen] = ip6.Fragment
+	fragment := slices.Insert(whole, ip6.HeaderLen+8, ip6.ICMPv6, 0, 0, 1, 0, 0, 0, 1)
+	binary.BigEndian.PutUint16(fragment[ip6.PayloadLenAt:], uint16(len(fragment)-ip6.HeaderLen))
+	for name, b := range map[string][]byte{
+		"a fragment":               fragment,
+		"a datagram, a MAC beside": build(ip6.UDP, datagram, []ip6.Option{nonce, seal}),
+		"two headers":              build(ip6.ICMPv6, message, []ip6.Option{nonce, seal}, []ip6.Option{{Type: 0x1f, Data: []byte{1, 2, 3, 4}}}),
+		"two MACs":                 build(ip6.ICMPv6, message, []ip6.Option{nonce, seal, seal}),
+		"no MAC":                   build(ip6.ICMPv6, message, []ip6.Option{nonce}),
+		"a datagram, a MAC behind": build(ip6.UDP, datagram, []ip6.Option{nonce}),
+		"an option besides":        build(ip6.ICMPv6, behind(seal), []ip6.Option{nonce, {Type: 0x1f, Data: []byte{1, 2, 3, 4}}}),
+		"no known option":          build(ip6.ICMPv6, behind(ip6.Option{Type: OptionExperiment, Data: make([]byte, len(seal.Data))}), []ip6.Option{nonce}),
+	} {
+		c, err := ip6.Walk(b)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		f, err := FindNonce(b, c)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, err := putBehind(bytes.Clone(b), c, f); err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%s becomes, on its way into UDP,\n%x, was\n%x (%v)", name, got, b, err)
+		}
+		if got, err := putBeside(bytes.Clone(b), ip6.HeaderLen); err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%s becomes, on its way out of UDP,\n%x, was\n%x (%v)", name, got, b, err)
+		}
+	}
+	short := append([]byte{OptionExperiment, macDataLen}, seal.Data...)
+	if s := parseSeal(short[:len(short)-1]); s != nil {
+		t.Errorf("a MAC that is cut reads as %+v", s)
 	}
 }
 

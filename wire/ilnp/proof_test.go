@@ -73,6 +73,7 @@ func TestProofFaults(t *testing.T) {
 		"step 0":       func(b []byte) []byte { b[3] = 0; return b },
 		"step 6":       func(b []byte) []byte { b[3] = 6; return b },
 		"not zero":     func(b []byte) []byte { b[4] = 1; return b },
+		"nor behind":   func(b []byte) []byte { b[5] = 1; return b },
 		"shorter":      func(b []byte) []byte { b[1]--; return b },
 		"cut":          func(b []byte) []byte { return b[:len(b)-1] },
 	} {
