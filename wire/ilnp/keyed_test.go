@@ -205,6 +205,8 @@ func TestSealedCut(t *testing.T) {
 func TestSealedElsewhere(t *testing.T) {
 	n := Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}
 	nonce, seal := ip6.Option{Type: OptionNonce, Data: n.Value()}, theSeal.option()
+	other := ip6.Option{Type: 0x1f, Data: []byte{1, 2, 3, 4}}
+	unknown := ip6.Option{Type: OptionExperiment, Data: make([]byte, len(seal.Data))}
 	message := sealedUpdate(t, n)
 	message = message[ip6.HeaderLen+8+macBehind:]
 	build := func(upper uint8, payload []byte, headers ...[]ip6.Option) []byte {
@@ -236,7 +238,7 @@ func TestSealedElsewhere(t *testing.T) {
 		}
 		return b
 	}
-	datagram := behind(seal) // whose first octet, that of a port, is the type of an update
+	datagram := behind(seal) // whose first byte, that of a port, is the type of an update
 	copy(datagram[4:], []byte{0, byte(len(datagram)), 0, 0})
 	whole := build(ip6.ICMPv6, behind(seal), []ip6.Option{nonce})
 	whole[ip6.HeaderLen] = ip6.Fragment
@@ -245,12 +247,12 @@ func TestSealedElsewhere(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"a fragment":               fragment,
 		"a datagram, a MAC beside": build(ip6.UDP, datagram, []ip6.Option{nonce, seal}),
-		"two headers":              build(ip6.ICMPv6, message, []ip6.Option{nonce, seal}, []ip6.Option{{Type: 0x1f, Data: []byte{1, 2, 3, 4}}}),
+		"two headers":              build(ip6.ICMPv6, message, []ip6.Option{nonce, seal}, []ip6.Option{other}),
 		"two MACs":                 build(ip6.ICMPv6, message, []ip6.Option{nonce, seal, seal}),
 		"no MAC":                   build(ip6.ICMPv6, message, []ip6.Option{nonce}),
 		"a datagram, a MAC behind": build(ip6.UDP, datagram, []ip6.Option{nonce}),
-		"an option besides":        build(ip6.ICMPv6, behind(seal), []ip6.Option{nonce, {Type: 0x1f, Data: []byte{1, 2, 3, 4}}}),
-		"no known option":          build(ip6.ICMPv6, behind(ip6.Option{Type: OptionExperiment, Data: make([]byte, len(seal.Data))}), []ip6.Option{nonce}),
+		"an option besides":        build(ip6.ICMPv6, behind(seal), []ip6.Option{nonce, other}),
+		"no known option":          build(ip6.ICMPv6, behind(unknown), []ip6.Option{nonce}),
 	} {
 		c, err := ip6.Walk(b)
 		if err != nil {
