@@ -53,7 +53,7 @@ __noinline int ask_way(struct __sk_buff *skb, const struct crossing *x, struct f
 	__builtin_memcpy(f->direct_macs, way.dmac, 6);
 	__builtin_memcpy(f->direct_macs + 6, way.smac, 6);
 	f->direct_mtu = way.tot_len; /* the kernel's answer is the MTU of the route */
-	nonces = known_flow(&x->key).nonces;
+	nonces = known_whole(&x->key).nonces;
 	if (nonces && way.ifindex == nonces->ifindex) /* else a link to another place than that its packets come from */
 		f->direct_dev = way.ifindex;
 	return 0;

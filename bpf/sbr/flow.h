@@ -99,8 +99,8 @@ static __always_inline void note_passed(struct flow *f, __u64 now, int inward)
 static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossing *x)
 {
 	struct flow_key key = x->key;
-	struct known k = known_flow(&key);
-	struct flow *f = k.flow;
+	struct flow *f = known_flow(&key);
+	struct known k;
 
 	x->now = bpf_ktime_get_coarse_ns();
 	if (f)
@@ -108,6 +108,8 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 	x->rule = f ? f->rule : RULE_UNKNOWN;
 	if (!x->c.nonce.len)
 		return f;
+	k = known_whole(&key);
+	f = k.flow;
 	if (f && k.nonces && same_nonce(x->inward ? &k.nonces->inward : &k.nonces->outward, &x->c.nonce)) {
 		if (!x->inward)
 			k.nonces->remote = x->ip.dst.l64;
@@ -117,7 +119,7 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 	}
 	x->rule = shown_rule(skb, x);
 	note_nonce(skb, x);
-	return f ? f : known_flow(&key).flow;
+	return f ? f : known_flow(&key);
 }
 
 #endif

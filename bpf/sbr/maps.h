@@ -62,6 +62,15 @@ struct {
 } flow_sets SEC(".maps");
 
 struct {
+	/* Which nonces have the flows of these sets? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 21846);
+	__type(key, __u32);
+	__type(value, struct nonce_set);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nonce_sets SEC(".maps");
+
+struct {
 	/* Which of these flows found no place in their sets? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);

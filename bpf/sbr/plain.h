@@ -101,7 +101,7 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 static __always_inline int find_flow(struct plain *p, union half inside, union half outside, int inward)
 {
 	struct flow_key key = {.inside = inside, .outside = outside};
-	struct flow *f = known_flow(&key).flow;
+	struct flow *f = known_flow(&key);
 
 	if (!f)
 		return -1;

@@ -396,7 +396,7 @@ int sbr_announce(struct announcement *a)
 	if (copy.all)
 		return bpf_for_each_map_elem(&flow_sets, announce_set, &copy, 0) >= 0 &&
 		       bpf_for_each_map_elem(&flows, announce_flow, &copy, 0) >= 0;
-	f = known_flow(&copy.flow).flow;
+	f = known_flow(&copy.flow);
 	if (!f)
 		return 0;
 	f->announced = copy.sites;

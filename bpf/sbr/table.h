@@ -54,42 +54,51 @@ static __always_inline __u64 place_in(struct flow_set *s, const struct flow_key 
 	return k->inside.v ? found : 0;
 }
 
-/* Finds a flow whose set this is. */
-static __always_inline struct known known_of(struct flow_set *s, const struct flow_key *k)
+/* Finds a flow; null: there is none. */
+static __always_inline struct flow *known_flow(const struct flow_key *k)
 {
-	__u64 found = place_in(s, k);
+	struct flow_key key = *k;
+	__u32 n = set_of(&key);
+	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	__u64 found = s ? place_in(s, &key) : 0;
+	struct whole_flow *w;
+
+	if (found)
+		return after(&s->flow[(found - 1) & (SET_FLOWS - 1)], found);
+	w = bpf_map_lookup_elem(&flows, &key);
+	return w ? &w->flow : 0;
+}
+
+/* Finds a flow with its nonces. */
+static __always_inline struct known known_whole(const struct flow_key *k)
+{
+	struct flow_key key = *k;
+	__u32 n = set_of(&key);
+	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	struct nonce_set *rest = bpf_map_lookup_elem(&nonce_sets, &n);
+	__u64 found = s && rest ? place_in(s, &key) : 0;
 	struct whole_flow *w;
 
 	if (found) {
 		__u64 i = (found - 1) & (SET_FLOWS - 1);
 
-		return (struct known){after(&s->flow[i], found), &s->nonces[i]};
+		return (struct known){after(&s->flow[i], found), &rest->nonces[i]};
 	}
-	w = bpf_map_lookup_elem(&flows, k);
+	w = bpf_map_lookup_elem(&flows, &key);
 	return w ? (struct known){&w->flow, &w->nonces} : (struct known){};
-}
-
-/* Finds a flow. */
-static __always_inline struct known known_flow(const struct flow_key *k)
-{
-	struct flow_key key = *k;
-	__u32 n = set_of(&key);
-	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
-
-	return s ? known_of(s, &key) : (struct known){};
 }
 
 /* Only one program at a time changes which flows are in a set, or their nonces. Nonzero: it is
  * another one.
  */
-static __always_inline int lock_set(struct flow_set *s)
+static __always_inline int lock_set(struct nonce_set *rest)
 {
-	return __sync_val_compare_and_swap(&s->nonces[0].locked, 0, 1);
+	return __sync_val_compare_and_swap(&rest->nonces[0].locked, 0, 1);
 }
 
-static __always_inline void unlock_set(struct flow_set *s)
+static __always_inline void unlock_set(struct nonce_set *rest)
 {
-	__sync_lock_test_and_set(&s->nonces[0].locked, 0);
+	__sync_lock_test_and_set(&rest->nonces[0].locked, 0);
 }
 
 /* Writes what packets with nonces have shown into a flow, beside which programs read it. */
@@ -113,7 +122,8 @@ enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
 /* Adds a flow to a set that this program has locked. NOT_CHANGED: there is no space. SET_LOCKED: the
  * kernel's table is in use.
  */
-static __always_inline enum change add_flow(struct flow_set *s, const struct whole_flow *now)
+static __always_inline enum change add_flow(struct flow_set *s, struct nonce_set *rest,
+					    const struct whole_flow *now)
 {
 	__u32 zero = 0;
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
@@ -130,7 +140,7 @@ static __always_inline enum change add_flow(struct flow_set *s, const struct who
 
 		if (f->key.inside.v)
 			continue;
-		write_flow(f, &s->nonces[i], now);
+		write_flow(f, &rest->nonces[i], now);
 		f->announced = 0;
 		/* Each after all before it: a program may have read inside when another flow was here. */
 		__sync_lock_test_and_set(&f->key.outside.v, key->outside.v);
@@ -155,20 +165,21 @@ static __always_inline enum change put_flow(const struct whole_flow *now)
 {
 	__u32 n = set_of(&now->flow.key);
 	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	struct nonce_set *rest = bpf_map_lookup_elem(&nonce_sets, &n);
 	enum change done = CHANGED;
 	struct known f;
 
-	if (!s || lock_set(s))
+	if (!s || !rest || lock_set(rest))
 		return SET_LOCKED;
-	f = known_of(s, &now->flow.key);
+	f = known_whole(&now->flow.key);
 	if (!f.flow || !f.nonces)
-		done = add_flow(s, now);
+		done = add_flow(s, rest, now);
 	else if (same_nonce(&f.nonces->inward, &now->nonces.inward) ||
 		 same_nonce(&f.nonces->outward, &now->nonces.outward))
 		done = NONCE_KNOWN;
 	else
 		write_flow(f.flow, f.nonces, now);
-	unlock_set(s);
+	unlock_set(rest);
 	return done;
 }
 
@@ -177,14 +188,15 @@ static __always_inline enum change remove_flow(const struct flow_key *k)
 {
 	__u32 n = set_of(k), zero = 0;
 	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
+	struct nonce_set *rest = bpf_map_lookup_elem(&nonce_sets, &n);
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
 	enum change done = CHANGED;
 	__u64 found;
 	int err; /* as in add_flow */
 
-	if (!s || !known)
+	if (!s || !rest || !known)
 		return NOT_CHANGED;
-	if (lock_set(s))
+	if (lock_set(rest))
 		return SET_LOCKED;
 	found = place_in(s, k);
 	if (found) {
@@ -196,7 +208,7 @@ static __always_inline enum change remove_flow(const struct flow_key *k)
 	}
 	if (done == CHANGED)
 		__sync_fetch_and_add(known, -1);
-	unlock_set(s);
+	unlock_set(rest);
 	return done;
 }
 

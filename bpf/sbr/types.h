@@ -119,11 +119,13 @@ struct whole_flow {
 
 #define SET_FLOWS 4
 
-/* Where flows lie whose keys have the same hash. What a search reads lies side by side, and an odd
- * number of cache lines has all sets of a cache used.
- */
+/* Where flows lie whose keys have the same hash: all that a search reads. */
 struct flow_set {
 	struct flow flow[SET_FLOWS];
+};
+
+/* The rest of these flows. */
+struct nonce_set {
 	struct flow_nonces nonces[SET_FLOWS];
 };
 

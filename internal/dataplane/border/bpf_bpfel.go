@@ -145,9 +145,8 @@ type bpfFlowNonces struct {
 }
 
 type bpfFlowSet struct {
-	_      structs.HostLayout
-	Flow   [4]bpfFlow
-	Nonces [4]bpfFlowNonces
+	_    structs.HostLayout
+	Flow [4]bpfFlow
 }
 
 type bpfHalf struct {
@@ -194,6 +193,11 @@ type bpfMessage struct {
 	Dst bpfAddr
 	Id  uint32
 	Pad uint32
+}
+
+type bpfNonceSet struct {
+	_      structs.HostLayout
+	Nonces [4]bpfFlowNonces
 }
 
 type bpfProbe struct {
@@ -254,6 +258,7 @@ const (
 	bpfMapGroups            = "groups"
 	bpfMapHandovers         = "handovers"
 	bpfMapLocators          = "locators"
+	bpfMapNonceSets         = "nonce_sets"
 	bpfMapOwnAddresses      = "own_addresses"
 	bpfMapPendingFlows      = "pending_flows"
 	bpfMapProbes            = "probes"
@@ -344,6 +349,7 @@ type bpfMapSpecs struct {
 	Groups       *ebpf.MapSpec `ebpf:"groups"`
 	Handovers    *ebpf.MapSpec `ebpf:"handovers"`
 	Locators     *ebpf.MapSpec `ebpf:"locators"`
+	NonceSets    *ebpf.MapSpec `ebpf:"nonce_sets"`
 	OwnAddresses *ebpf.MapSpec `ebpf:"own_addresses"`
 	PendingFlows *ebpf.MapSpec `ebpf:"pending_flows"`
 	Probes       *ebpf.MapSpec `ebpf:"probes"`
@@ -396,6 +402,7 @@ type bpfMaps struct {
 	Groups       *ebpf.Map `ebpf:"groups"`
 	Handovers    *ebpf.Map `ebpf:"handovers"`
 	Locators     *ebpf.Map `ebpf:"locators"`
+	NonceSets    *ebpf.Map `ebpf:"nonce_sets"`
 	OwnAddresses *ebpf.Map `ebpf:"own_addresses"`
 	PendingFlows *ebpf.Map `ebpf:"pending_flows"`
 	Probes       *ebpf.Map `ebpf:"probes"`
@@ -417,6 +424,7 @@ func (m *bpfMaps) Close() error {
 		m.Groups,
 		m.Handovers,
 		m.Locators,
+		m.NonceSets,
 		m.OwnAddresses,
 		m.PendingFlows,
 		m.Probes,

@@ -42,6 +42,19 @@ func (r *rig) changeSet(n uint32, what func(*bpfFlowSet)) {
 	}
 }
 
+// lock locks a set, or unlocks it.
+func (r *rig) lock(n, v uint32) {
+	r.Helper()
+	var rest bpfNonceSet
+	if err := r.objs.NonceSets.Lookup(n, &rest); err != nil {
+		r.Fatal(err)
+	}
+	rest.Nonces[0].Locked = v
+	if err := r.objs.NonceSets.Put(n, rest); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // known returns how many flows there are, which is also what the programs count.
 func (r *rig) known() int {
 	r.Helper()
@@ -260,7 +273,7 @@ func TestFreePlace(t *testing.T) {
 func TestLockedSet(t *testing.T) {
 	s := newSharers(t, 2)
 	s.nonces(0)
-	lock := func(v uint32) { s.changeSet(s.set, func(set *bpfFlowSet) { set.Nonces[0].Locked = v }) }
+	lock := func(v uint32) { s.lock(s.set, v) }
 	lock(1)
 	s.nonces(1)
 	s.wantLeaving(1, siteA, false)

@@ -78,7 +78,8 @@ func spec(port uint16, maxFlows int) (*ebpf.CollectionSpec, error) {
 		return nil, err
 	}
 	sets := setCount(maxFlows)
-	spec.Maps[bpfMapFlows].MaxEntries, spec.Maps[bpfMapFlowSets].MaxEntries = uint32(maxFlows), sets
+	spec.Maps[bpfMapFlows].MaxEntries = uint32(maxFlows)
+	spec.Maps[bpfMapFlowSets].MaxEntries, spec.Maps[bpfMapNonceSets].MaxEntries = sets, sets
 	return spec, errors.Join(spec.Variables["set_count"].Set(sets),
 		spec.Variables["max_flows"].Set(uint32(maxFlows)),
 		spec.Variables["loads_in_order"].Set(runtime.GOARCH == "amd64"),
