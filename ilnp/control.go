@@ -137,7 +137,7 @@ func (c *Core) HandleError(now time.Time, packet []byte) bool {
 	if err != nil || !e.Request || len(e.Data) < len(token{}) || q.Dst != p.Src || q.Src != p.Dst {
 		return false
 	}
-	t := token(slices.Clone(e.Data[:len(token{})]))
+	t := token(e.Data[:len(token{})])
 	pr, ok := c.probes.answeredBy(t, SessionKey{p.Dst.NID, p.Src.NID}, p.Src.L64)
 	if !ok || pr.path.Local.L64 != p.Dst.L64 {
 		return false

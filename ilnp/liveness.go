@@ -1,7 +1,6 @@
 package ilnp
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
@@ -76,7 +75,7 @@ func (c *Core) handleReply(now time.Time, p ilnpwire.Packet) {
 		c.refuse(now, key, reasonMalformed)
 		return
 	}
-	t := token(bytes.Clone(e.Data[:len(token{})]))
+	t := token(e.Data[:len(token{})])
 	pr, ok := c.probes.answeredBy(t, key, p.Src.L64)
 	if !ok {
 		if !c.answeredElsewhere(now, t, key, p) {

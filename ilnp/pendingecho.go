@@ -125,7 +125,6 @@ func (ps probes) inherit(s *session, sent tokens) {
 	for _, t := range sent {
 		if pr, ok := ps[t]; ok {
 			pr.from = s
-			ps[t] = pr
 			s.sent = append(s.sent, t)
 		}
 	}

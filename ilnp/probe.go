@@ -53,7 +53,7 @@ type prober interface {
 func (s *session) nids() SessionKey { return SessionKey{s.localNID, s.remoteNID} }
 
 // probes are those under way, of all sessions and pending peers, by their tokens.
-type probes map[token]probe
+type probes map[token]*probe
 
 // forget drops the probes of a machine that were sent before a point in time, and
 // those that were answered.
@@ -77,8 +77,10 @@ func (ps probes) answeredBy(t token, nids SessionKey, from roam.L64) (probe, boo
 
 // to returns the probe with this token between these nodes.
 func (ps probes) to(t token, nids SessionKey) (probe, bool) {
-	pr, ok := ps[t]
-	return pr, ok && pr.from.nids() == nids
+	if pr := ps[t]; pr != nil && pr.from.nids() == nids {
+		return *pr, true
+	}
+	return probe{}, false
 }
 
 // askAt reports whether one of a machine's probes is under way to a locator.
@@ -95,7 +97,7 @@ func (ps probes) last(now time.Time, sent tokens, l roam.L64) (probe, bool) {
 	for _, t := range slices.Backward(sent) {
 		pr, ok := ps[t]
 		if ok && pr.form == FormOption && !pr.moot && pr.path.Remote == l && pr.sent.Before(now) {
-			return pr, true
+			return *pr, true
 		}
 	}
 	return probe{}, false
@@ -107,7 +109,6 @@ func (ps probes) drop(sent tokens, p Path, before time.Time) {
 	for _, t := range sent {
 		if pr, ok := ps[t]; ok && pr.form == FormOption && pr.path == p && pr.sent.Before(before) {
 			pr.moot = true
-			ps[t] = pr
 		}
 	}
 }
@@ -161,7 +162,6 @@ func (c *sender) sendProbe(now time.Time, q question, pr probe) {
 func (c *sender) HandleSent(now time.Time, t token) {
 	if pr, ok := c.probes[t]; ok && now.After(pr.sent) {
 		pr.sent = now
-		c.probes[t] = pr
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *sender) makeProbe(now time.Time, q question, pr probe) ([]byte, bool) {
 	if err != nil || !q.may(pr.path.Remote, len(b)) {
 		return nil, false
 	}
-	c.probes[t] = pr
+	c.probes[t] = &pr
 	*q.sent = append(*q.sent, t)
 	return b, true
 }

@@ -22,7 +22,7 @@ func probeBench() (probes, *session) {
 		}
 		pr.from = s
 		t := token{byte(i)}
-		ps[t] = pr
+		ps[t] = &pr
 		s.sent = append(s.sent, t)
 	}
 	return ps, s

@@ -60,7 +60,7 @@ func (b *pendingBench) retire(s *schedule) { delete(b.wakes, s) }
 func (b *pendingBench) sendProbe(_ time.Time, q question, pr probe) {
 	t := token{byte(len(b.sent))}
 	pr.from, pr.sent = q.from, b.now
-	b.probes[t], *q.sent, b.sent = pr, append(*q.sent, t), append(b.sent, pr)
+	b.probes[t], *q.sent, b.sent = &pr, append(*q.sent, t), append(b.sent, pr)
 }
 
 func (b *pendingBench) probePaths(time.Time, *session, []Path) { b.oldSince++ }

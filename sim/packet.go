@@ -32,7 +32,10 @@ func (p Packet) address(at int) netip.Addr {
 }
 
 // Outbox queues the packets of a node until the network polls it.
-type Outbox struct{ list []Output }
+type Outbox struct {
+	list []Output
+	head int // of list: the oldest packet; those before it have been polled
+}
 
 // Put appends a packet.
 func (o *Outbox) Put(link roam.LinkID, p Packet) {
@@ -41,13 +44,12 @@ func (o *Outbox) Put(link roam.LinkID, p Packet) {
 
 // Poll removes and returns the oldest packet.
 func (o *Outbox) Poll() (Output, bool) {
-	if len(o.list) == 0 {
+	if o.head == len(o.list) {
+		o.list, o.head = o.list[:0], 0
 		return Output{}, false
 	}
-	first := o.list[0]
-	o.list[0] = Output{}
-	if o.list = o.list[1:]; len(o.list) == 0 {
-		o.list = nil
-	}
+	first := o.list[o.head]
+	o.list[o.head] = Output{}
+	o.head++
 	return first, true
 }

@@ -206,13 +206,17 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 	if e.Holds {
 		f |= decide.ByAlias // and not Named: the programs then hold every other nonce
 	}
-	for flag, is := range map[decide.Flags]bool{
-		decide.Dead: e.Dead, decide.NonceAlways: e.NonceAlways, decide.Encap: e.Encap,
-		decide.Unconfirmed: e.Unconfirmed, decide.Unrecorded: e.Unrecorded, decide.Preinstalled: e.Preinstalled, decide.PerFlow: e.PerFlow, decide.Placed: isPlaced(e),
-		decide.Counted: e.Counted, decide.Ruled: e.Rules.Mask != 0, decide.Answers: e.Answers,
+	for _, flag := range [...]struct {
+		is   bool
+		flag decide.Flags
+	}{
+		{e.Dead, decide.Dead}, {e.NonceAlways, decide.NonceAlways}, {e.Encap, decide.Encap},
+		{e.Unconfirmed, decide.Unconfirmed}, {e.Unrecorded, decide.Unrecorded}, {e.Preinstalled, decide.Preinstalled},
+		{e.PerFlow, decide.PerFlow}, {isPlaced(e), decide.Placed}, {e.Counted, decide.Counted},
+		{e.Rules.Mask != 0, decide.Ruled}, {e.Answers, decide.Answers},
 	} {
-		if is {
-			f |= flag
+		if flag.is {
+			f |= flag.flag
 		}
 	}
 	return f

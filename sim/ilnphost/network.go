@@ -143,6 +143,9 @@ func (p Packet) size() int {
 // onWire returns the packet as links carry it.
 func (p Packet) onWire() sim.Packet {
 	p.typ, p.typed, p.wire = messageType(p), true, nil
+	if p.Control != nil {
+		return sim.Packet{Bytes: p.Control, Body: p}
+	}
 	k := p.asSeen(0)
 	return sim.Packet{Bytes: k.Bytes, Length: k.Len, Body: p}
 }
@@ -187,10 +190,16 @@ func (n *Network) plug(at *attachment) {
 	host, router := sim.End{Node: at.host, Link: at.link}, sim.End{Node: at.site.router, Link: at.port}
 	at.wire = n.Connect(host, router, at.access.params())
 	at.wire.Filter(sim.Forward, func(w sim.Packet) bool {
+		if at.access.Filter == 0 {
+			return false
+		}
 		p, ok := fromWire(w)
 		return ok && at.access.Filter.drops(p)
 	})
 	at.wire.Filter(sim.Backward, func(w sim.Packet) bool {
+		if at.access.Filter == 0 {
+			return false
+		}
 		p, ok := fromWire(w)
 		return ok && (at.access.Filter.drops(p) || at.keepsOut(p))
 	})

@@ -30,12 +30,13 @@ type plane struct {
 	rows    map[roam.LinkLocator]uint8 // of uplinks
 	slots   uint32
 	entries map[ilnp.SessionKey]*entry
+	inOrder []*entry                       // of their keys; nil: to be sorted anew
 	order   []decide.Key                   // of pending peers, the oldest first
 	held    map[ilnp.SessionKey][]Datagram // packets out without a session
 	excess  map[ilnp.SessionKey][]Datagram // packets out beyond the allowance of a pending peer
 	unsure  map[ilnp.Pending][]Datagram    // packets in of pending peers, until they are validated
 	drops   map[string]int
-	read    map[ilnp.SessionKey]ilnp.Activity // as last reported to the core
+	read    map[ilnp.SessionKey]*ilnp.Activity // as last reported to the core
 }
 
 // entry is a session entry in the forms of the core and of the data plane.
@@ -115,7 +116,7 @@ func (p *plane) upsert(e ilnp.Entry) {
 		}
 	}
 	s.UpdateKey = p.updateKey(e, s.Birth)
-	p.entries[e.Key] = &entry{Entry: e, session: s}
+	p.entries[e.Key], p.inOrder = &entry{Entry: e, session: s}, nil
 	p.state.Put(s)
 	p.list(e, s)
 }
@@ -157,6 +158,7 @@ func (p *plane) remove(key ilnp.SessionKey) {
 	}
 	p.forget(e)
 	delete(p.entries, key)
+	p.inOrder = nil
 	if e.bearsName() {
 		p.dropPending(decide.Key{Local: e.LocalNID, Remote: e.RemoteNID})
 	}
@@ -228,6 +230,7 @@ func (p *plane) leave(out Packet) {
 		wire.Data.sentTo, wire.label = o.Dst.L64, o.Label
 		if out.Control != nil {
 			wire.Control, _ = p.state.Host.Rewrite(k, &o) // cannot fail: this host's stack built it
+			wire.typ, wire.typed = out.typ, out.typed
 		}
 		h.put(roam.LinkID(o.Link), wire)
 	}
@@ -283,15 +286,17 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 // recall looks up whether the core knows a node, and whether a record lists its locator, as the
 // maps of known NIDs and of places do.
 func (p *plane) recall(at roam.ILV) {
-	known, listed := p.host.core.Listed(at)
-	_, anywhere := p.host.core.Listed(roam.ILV{NID: at.NID})
-	delete(p.state.Known, at.NID)
-	delete(p.state.Places, at)
-	if known {
-		p.state.Known[at.NID] = anywhere
+	known, anywhere := p.host.core.Listed(roam.ILV{NID: at.NID})
+	if !known {
+		delete(p.state.Known, at.NID)
+		delete(p.state.Places, at)
+		return
 	}
-	if listed && !anywhere {
+	p.state.Known[at.NID] = anywhere
+	if _, listed := p.host.core.Listed(at); listed && !anywhere {
 		p.state.Places[at] = true
+	} else {
+		delete(p.state.Places, at)
 	}
 }
 
@@ -333,7 +338,9 @@ func (p *plane) answer(at *attachment, k *decide.Packet, o *decide.Outcome) {
 		p.drops["answer"]++
 		return
 	}
-	p.host.put(at.link, Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Control: b, Encapsulated: o.Encap})
+	p.host.put(at.link, Packet{
+		Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Control: b, Encapsulated: o.Encap, typ: ilnpwire.TypeEchoReply, typed: true,
+	})
 }
 
 // echo answers a probe as the host's own stack does. The programs deliver a probe to the stack
@@ -348,7 +355,7 @@ func (p *plane) echo(in Packet, o *decide.Outcome) {
 		return
 	}
 	if b, err := ilnpwire.BuildEcho(o.Dst, o.Src, Nonce{}, false, e.ID, e.Seq, e.Data); err == nil {
-		p.leave(Packet{Src: o.Dst, Dst: o.Src, Control: b})
+		p.leave(Packet{Src: o.Dst, Dst: o.Src, Control: b, typ: ilnpwire.TypeEchoReply, typed: true})
 	}
 }
 
@@ -363,7 +370,7 @@ func (p *plane) tally(o decide.Outcome) {
 
 // activity returns the counts of sessions, in the order of keys.
 func (p *plane) activity() []ilnp.Activity {
-	var as []ilnp.Activity
+	as := make([]ilnp.Activity, 0, len(p.entries))
 	for _, e := range p.sorted() {
 		l := e.session.Seen()
 		asks := l.Asked && p.host.net.Acquainted && !p.host.net.isOther(e.RemoteNID)
@@ -387,18 +394,18 @@ func (p *plane) changes(watched []ilnp.SessionKey) []ilnp.Activity {
 	if p.host.net.AllCounts {
 		return p.activity()
 	}
-	listed := make(map[ilnp.SessionKey]bool, len(watched))
-	for _, k := range watched {
-		listed[k] = true
-	}
 	was := p.read
-	p.read = make(map[ilnp.SessionKey]ilnp.Activity)
+	p.read = make(map[ilnp.SessionKey]*ilnp.Activity, len(p.entries))
 	return slices.DeleteFunc(p.activity(), func(a ilnp.Activity) bool {
 		seen := a
 		seen.Flows = nil
-		old, there := was[a.Key]
-		p.read[a.Key] = seen
-		return there && old == seen && !listed[a.Key]
+		old := was[a.Key]
+		if old != nil && *old == seen {
+			p.read[a.Key] = old
+			return !slices.Contains(watched, a.Key)
+		}
+		p.read[a.Key] = &seen
+		return false
 	})
 }
 
@@ -419,8 +426,11 @@ func boolCount(b bool) uint32 {
 }
 
 // sorted returns the entries in the order of keys. In the order of the map, runs of one seed
-// would differ.
+// would differ. The slice does not change with the entries.
 func (p *plane) sorted() []*entry {
+	if p.inOrder != nil {
+		return p.inOrder
+	}
 	es := make([]*entry, 0, len(p.entries))
 	for _, e := range p.entries {
 		es = append(es, e)
@@ -428,6 +438,7 @@ func (p *plane) sorted() []*entry {
 	slices.SortFunc(es, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.Key.Remote, b.Key.Remote), cmp.Compare(a.Key.Local, b.Key.Local))
 	})
+	p.inOrder = es
 	return es
 }
 

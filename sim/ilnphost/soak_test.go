@@ -1,6 +1,7 @@
 package ilnphost
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -58,7 +59,9 @@ func soakOf(t *testing.T, cfg SoakConfig, hours, hosts float64) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a sixth of the time would be the collector's
 	k := NewSoak(cfg)
+	c := follow(k)
 	k.Run()
+	t.Logf("course %016x", c.Sum64())
 	wantFlat(t, heap)
 }
 
@@ -107,8 +110,9 @@ func mean(vs []uint64) float64 {
 func TestSoakRepeats(t *testing.T) {
 	course := func() (lines string) {
 		k := NewSoak(SoakConfig{Seed: 9, Hosts: 10, Span: 10 * time.Minute, Hour: func(h SoakHour) { lines += h.String() + "\n" }})
+		c := follow(k)
 		k.Run()
-		return lines
+		return lines + fmt.Sprintf("course %016x", c.Sum64())
 	}
 	if a, b := course(), course(); a != b {
 		t.Errorf("two runs of one seed differ:\n%s\n%s", a, b)

@@ -79,11 +79,12 @@ func parseSeal(b []byte) *Seal {
 // must not choose.
 func findOne[T any](packet []byte, c ip6.Chain, parse func([]byte) *T) (found *T) {
 	n := 0
+	var space [4]ip6.Option
 	for _, e := range c.Exts {
 		if e.Proto != ip6.DestOpts {
 			continue
 		}
-		list, err := ip6.Options(packet[e.Offset:e.Offset+e.Len], e.Offset)
+		list, err := ip6.OptionsIn(space[:0], packet[e.Offset:e.Offset+e.Len], e.Offset)
 		if err != nil {
 			continue
 		}

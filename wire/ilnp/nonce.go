@@ -101,11 +101,12 @@ type Found struct {
 func FindNonce(packet []byte, c ip6.Chain) (Found, error) {
 	none := Found{Ext: -1}
 	f := none
+	var space [4]ip6.Option // on the stack: this is called for every packet
 	for i, e := range c.Exts {
 		if e.Proto != ip6.DestOpts {
 			continue
 		}
-		list, err := ip6.Options(packet[e.Offset:e.Offset+e.Len], e.Offset)
+		list, err := ip6.OptionsIn(space[:0], packet[e.Offset:e.Offset+e.Len], e.Offset)
 		if err != nil {
 			return none, fmt.Errorf("destination options header: %w", err)
 		}

@@ -188,6 +188,9 @@ type appender interface {
 	AppendTo(b []byte) ([]byte, error)
 }
 
+// usualLen is the space that build begins with, in bytes: that of a probe with a report.
+const usualLen = ip6.HeaderLen + 16 + icmpDataAt + ReportLen
+
 // build makes the packet of an ICMPv6 message, with the ordinary checksum, which RFC 6743
 // §2 keeps for the Locator Update. FinishOverNIDs replaces it by that of the other rule.
 func build(src, dst roam.ILV, class uint8, nonce Nonce, m appender) ([]byte, error) {
@@ -195,7 +198,7 @@ func build(src, dst roam.ILV, class uint8, nonce Nonce, m appender) ([]byte, err
 	if nonce.Present() {
 		h.NextHeader = ip6.DestOpts
 	}
-	b, err := h.AppendTo(nil)
+	b, err := h.AppendTo(make([]byte, 0, usualLen))
 	if err != nil {
 		return nil, err
 	}

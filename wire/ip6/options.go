@@ -28,11 +28,13 @@ func (o Option) size() int {
 // Options returns the options of a Hop-by-Hop or Destination Options header in their
 // order, padding and unknown options included. ext is the whole header and at its offset
 // in the packet; errors and Option.Offset count from the packet's start.
-func Options(ext []byte, at int) ([]Option, error) {
+func Options(ext []byte, at int) ([]Option, error) { return OptionsIn(make([]Option, 0, 4), ext, at) }
+
+// OptionsIn is Options for callers that have space for the list: it is appended to list.
+func OptionsIn(list []Option, ext []byte, at int) ([]Option, error) {
 	if len(ext) < OptionsAt {
 		return nil, truncated("options header", "length", at+len(ext), at+OptionsAt)
 	}
-	list := make([]Option, 0, 4)
 	for i := OptionsAt; i < len(ext); {
 		o := Option{Type: ext[i], Offset: at + i}
 		if o.Type != Pad1 {
