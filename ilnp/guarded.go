@@ -62,7 +62,7 @@ func trustLast(s *session, listed []Path) {
 	for _, p := range listed {
 		delete(s.bad, p)
 		if h := s.check.find(p); h != nil {
-			h.since, h.avoided, h.good = time.Time{}, time.Time{}, 0
+			h.endDoubt()
 		}
 	}
 }

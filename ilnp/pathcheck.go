@@ -258,11 +258,16 @@ func (c *liveness) armCheck(now time.Time, s *session, next time.Time) {
 	c.arm(&s.schedule, timerCheck, now, next.Sub(now))
 }
 
+// endDoubt ends the doubt about a path, and that data keep off it, with all that was known of either.
+func (h *checkedPath) endDoubt() {
+	h.since, h.avoided, h.good, h.swallows = time.Time{}, time.Time{}, 0, false
+}
+
 // forgetDoubts ends what was asked, for want of a choice or of an answer on any path.
 func (c *liveness) forgetDoubts(now time.Time, s *session) {
 	avoiding := s.isAvoiding()
 	for _, h := range s.check.paths {
-		h.since, h.avoided, h.good = time.Time{}, time.Time{}, 0
+		h.endDoubt()
 	}
 	if avoiding {
 		c.refresh(now, s)
@@ -388,7 +393,7 @@ func (c *liveness) leave(now time.Time, s *session, h *checkedPath) {
 	if at := s.check.heardAt[h.Local.L64]; at.Before(h.avoided.Add(-checkAll)) {
 		delete(s.check.heardAt, h.Local.L64) // that was before it died
 	}
-	h.avoided, h.since = time.Time{}, time.Time{}
+	h.endDoubt() // it is held for dead instead
 	s.bad[h.Path] = true
 	s.watch.proved = 0
 	c.refresh(now, s)
