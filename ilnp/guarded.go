@@ -49,7 +49,7 @@ func (c *pathChoice) listedPaths(now time.Time, s *session) []Path {
 			listed = append(listed, r.l64)
 		}
 	}
-	return c.obstructed.without(s.remoteNID, cross(placesOf(c.host.usable(now)), listed))
+	return c.obstructed.without(s.remoteNID, pairs(placesOf(c.host.usable(now)), listed))
 }
 
 // trustLast has data take the paths to what the correspondent still lists, as it has dropped another locator. If data

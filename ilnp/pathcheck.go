@@ -65,7 +65,6 @@ type checkedPath struct {
 	inUDP      bool      // it answered in UDP, and not in the form of the RFCs:
 	inOption   time.Time // when it last did in that form
 	delivery   delivery
-	lent       time.Time // when another path's counts were last asked for along it
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -345,7 +344,11 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		c.probeAgain(now, s, h)
 		return h.last.Add(max(wait/8, t.Step))
 	}
-	if end := h.last.Add(wait); now.Before(end) {
+	last := wait
+	if h.mute && len(s.carriers()) == 1 { // no acknowledgement of ours is waited for, and no other path carries data
+		last = h.Last(t, s.rtt)
+	}
+	if end := h.last.Add(last); now.Before(end) {
 		return end
 	}
 	if now.Before(h.since.Add(s.doubtOf(h, t))) {

@@ -2,7 +2,8 @@ package ilnp
 
 import "testing"
 
-// TestWhyAPathIsAvoided: each end of a spell in which data keep off a path ends the reason for it. When data keep off the
+// TestWhyAPathIsAvoided: each end of a spell in which data keep off a path ends the reason for it. When data keep off
+// the
 // path again as it answers no probes, that is the reason.
 func TestWhyAPathIsAvoided(t *testing.T) {
 	for name, end := range map[string]func(*bench, *session, *checkedPath){
