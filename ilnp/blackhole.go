@@ -78,7 +78,7 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 	if h.swallows {
 		s.check.counts = now
 	}
-	h.avoided, h.since, h.swallows = time.Time{}, time.Time{}, false
+	h.endDoubt()
 	if e := s.reports.estimates[h.Path]; e != nil {
 		e.Rest() // nothing was sent meanwhile that could have arrived
 	}

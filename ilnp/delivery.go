@@ -43,25 +43,29 @@ type delivery struct {
 // reset begins another doubt.
 func (d *delivery) reset() { d.asks, d.answers, d.stays = 0, 0, time.Time{} }
 
-// askDelivery asks for the counts of a path in doubt, along the one of the others in use that has answered last and has
-// not been asked for those of another one just before.
+// askDelivery asks for the counts of one of several paths in use that is in doubt, along the one that has answered
+// last of
+// the others in use and of those that have answered in this doubt. Where there is none no answer is awaited.
 func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	d, t := &h.delivery, c.timingOf(h.Path)
-	if now.Sub(d.asked) < t.Every || !s.asksReport() || !s.entry.Counted || !slices.Contains(s.entry.Paths, h.Path) {
+	if now.Sub(d.asked) < t.Every {
 		return
 	}
 	var by *checkedPath
 	for _, o := range s.check.paths {
-		if o != h && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.lent) >= t.Every/2 &&
-			slices.Contains(s.entry.Paths, o.Path) && (by == nil || o.Heard().After(by.Heard())) {
+		isFit := o != h && o.avoided.IsZero() && o.confirmed.IsZero() &&
+			(o.Heard().After(h.since) || slices.Contains(s.entry.Paths, o.Path))
+		if isFit && (by == nil || o.Heard().After(by.Heard())) {
 			by = o
 		}
 	}
-	if by == nil {
+	isCounted := s.asksReport() && s.entry.Counted && len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, h.Path)
+	if by == nil || !isCounted {
+		d.asks = deliverAsks + 1
 		return
 	}
 	d.asks++
-	d.asked, by.lent = now, now
+	d.asked = now
 	c.askAside(now, s, probe{path: by.Path, about: h.Path})
 }
 

@@ -49,7 +49,7 @@ func (c *pathChoice) listedPaths(now time.Time, s *session) []Path {
 			listed = append(listed, r.l64)
 		}
 	}
-	return c.obstructed.without(s.remoteNID, cross(placesOf(c.host.usable(now)), listed))
+	return c.obstructed.without(s.remoteNID, pairs(placesOf(c.host.usable(now)), listed))
 }
 
 // trustLast has data take the paths to what the correspondent still lists, as it has dropped another locator. If data
@@ -62,7 +62,7 @@ func trustLast(s *session, listed []Path) {
 	for _, p := range listed {
 		delete(s.bad, p)
 		if h := s.check.find(p); h != nil {
-			h.since, h.avoided, h.good = time.Time{}, time.Time{}, 0
+			h.endDoubt()
 		}
 	}
 }

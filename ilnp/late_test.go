@@ -63,10 +63,12 @@ func TestLatePacketDoesNotKeepASessionAway(t *testing.T) {
 }
 
 // TestLateAnswersBuyLittleTime: where the other path has become uneven too, a path in doubt gets four times its
-// longest round trip of late, but never more than two seconds.
+// longest round trip of late, but never more than two seconds. One that is waited for as long anyway gets nothing.
 func TestLateAnswersBuyLittleTime(t *testing.T) {
-	for late, want := range map[time.Duration]time.Duration{
-		20 * time.Millisecond: 0, 300 * time.Millisecond: 1200 * time.Millisecond, 3 * time.Second: checkAll,
+	const ms = time.Millisecond
+	for _, c := range []struct{ late, wait, want time.Duration }{
+		{20 * ms, 10 * ms, 0}, {300 * ms, 60 * ms, 1200 * ms}, {300 * ms, 299 * ms, 1200 * ms}, {300 * ms, 300 * ms, 0},
+		{3000 * ms, 60 * ms, checkAll},
 	} {
 		b := newBench(t, inMode(Duality))
 		b.prefix(1, netA, roam.Infinite)
@@ -81,14 +83,14 @@ func TestLateAnswersBuyLittleTime(t *testing.T) {
 		}
 		b.now = b.now.Add(10 * time.Millisecond)
 		doubted.since = b.now
-		if fit := b.answersBeside(b.now, s, doubted); !fit.IsZero() {
+		if fit := b.answersBeside(b.now, s, doubted, c.wait); !fit.IsZero() {
 			t.Errorf("decides at %v, before the other path has answered", fit)
 		}
 		for range 2 {
-			other.Answer(b.now, b.now.Add(-late))
+			other.Answer(b.now, b.now.Add(-c.late))
 		}
-		if fit := b.answersBeside(b.now, s, doubted).Sub(doubted.since); fit != want {
-			t.Errorf("an answer after %v: decides after %v, want %v", late, fit, want)
+		if fit := b.answersBeside(b.now, s, doubted, c.wait).Sub(doubted.since); fit != c.want {
+			t.Errorf("an answer after %v, waited for %v: decides after %v, want %v", c.late, c.wait, fit, c.want)
 		}
 	}
 }

@@ -65,7 +65,6 @@ type checkedPath struct {
 	inUDP      bool      // it answered in UDP, and not in the form of the RFCs:
 	inOption   time.Time // when it last did in that form
 	delivery   delivery
-	lent       time.Time // when another path's counts were last asked for along it
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -258,11 +257,16 @@ func (c *liveness) armCheck(now time.Time, s *session, next time.Time) {
 	c.arm(&s.schedule, timerCheck, now, next.Sub(now))
 }
 
+// endDoubt ends the doubt about a path, and that data keep off it, with all that was known of either.
+func (h *checkedPath) endDoubt() {
+	h.since, h.avoided, h.good, h.swallows = time.Time{}, time.Time{}, 0, false
+}
+
 // forgetDoubts ends what was asked, for want of a choice or of an answer on any path.
 func (c *liveness) forgetDoubts(now time.Time, s *session) {
 	avoiding := s.isAvoiding()
 	for _, h := range s.check.paths {
-		h.since, h.avoided, h.good = time.Time{}, time.Time{}, 0
+		h.endDoubt()
 	}
 	if avoiding {
 		c.refresh(now, s)
@@ -340,7 +344,11 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		c.probeAgain(now, s, h)
 		return h.last.Add(max(wait/8, t.Step))
 	}
-	if end := h.last.Add(wait); now.Before(end) {
+	last := wait
+	if h.mute && len(s.carriers()) == 1 { // no acknowledgement of ours is waited for, and no other path carries data
+		last = h.Last(t, s.rtt)
+	}
+	if end := h.last.Add(last); now.Before(end) {
 		return end
 	}
 	if now.Before(h.since.Add(s.doubtOf(h, t))) {
@@ -388,7 +396,7 @@ func (c *liveness) leave(now time.Time, s *session, h *checkedPath) {
 	if at := s.check.heardAt[h.Local.L64]; at.Before(h.avoided.Add(-checkAll)) {
 		delete(s.check.heardAt, h.Local.L64) // that was before it died
 	}
-	h.avoided, h.since = time.Time{}, time.Time{}
+	h.endDoubt() // it is held for dead instead
 	s.bad[h.Path] = true
 	s.watch.proved = 0
 	c.refresh(now, s)

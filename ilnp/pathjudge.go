@@ -20,12 +20,16 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 }
 
 // answersBeside returns when to avoid a path in doubt, as another one has answered twice since; zero:
-// none has. An answer that was late itself gives this path several times as long: both may have become
-// uneven at once. Then a single quick answer may be chance.
-func (c *liveness) answersBeside(now time.Time, s *session, h *checkedPath) (fit time.Time) {
+// none has. An answer that was late itself, and later than one of this path is waited for, gives this path several
+// times as long: both may have become uneven at once. Then a single quick answer may be chance.
+func (c *liveness) answersBeside(now time.Time, s *session, h *checkedPath, wait time.Duration) (fit time.Time) {
 	for _, o := range s.check.paths {
 		if o != h && o.avoided.IsZero() && !o.HeardTwice().Before(h.doubtedFrom()) {
-			fit = sooner(fit, h.since.Add(min(unevenBy*o.Late(now), checkAll)))
+			at := h.since
+			if late := o.Late(now); late > wait {
+				at = h.since.Add(min(unevenBy*late, checkAll))
+			}
+			fit = sooner(fit, at)
 		}
 	}
 	return fit
@@ -33,7 +37,7 @@ func (c *liveness) answersBeside(now time.Time, s *session, h *checkedPath) (fit
 
 // judge ends a doubt: all probes stayed without an answer.
 func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Duration) time.Time {
-	fit := c.answersBeside(now, s, h)
+	fit := c.answersBeside(now, s, h, wait)
 	switch {
 	case h.isConfirmed(now):
 		h.since = time.Time{} // our direction works: the acknowledgement says so

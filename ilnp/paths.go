@@ -54,6 +54,17 @@ func cross(sources []roam.LinkLocator, destinations []roam.L64) []Path {
 	return paths
 }
 
+// pairs combines all sources with all destinations, in the order of entryAt.
+func pairs(sources []roam.LinkLocator, destinations []roam.L64) []Path {
+	n, m := len(sources), len(destinations)
+	paths := make([]Path, n*m)
+	for i := range paths {
+		s, d := entryAt(i, n, m)
+		paths[i] = Path{Local: sources[s], Remote: destinations[d]}
+	}
+	return paths
+}
+
 // placesOf strips locals of everything but link and locator.
 func placesOf(ls []*local) []roam.LinkLocator {
 	places := make([]roam.LinkLocator, len(ls))
@@ -65,7 +76,8 @@ func placesOf(ls []*local) []roam.LinkLocator {
 
 // pathsFor returns the paths to send on: active locators towards preferred
 // ones. Paths that liveness found dead are left out, in favour of ever less
-// preferred ones, as long as anything else is there; obstructed ones always.
+// preferred ones, those first that have answered of late, as long as anything
+// else is there; obstructed ones always.
 func (c *pathChoice) pathsFor(now time.Time, s *session) []Path {
 	if s.isAvoiding() {
 		unfit := func(p Path) bool { return s.bad[p] || s.avoids(p) }
@@ -102,17 +114,37 @@ func (c *pathChoice) pathsBut(now time.Time, s *session, unfit func(Path) bool) 
 		return best
 	}
 	all, reserve := s.remotes.all(), placesOf(c.host.usable(now))
-	for _, paths := range [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all)} {
-		good := c.obstructed.without(s.remoteNID, slices.DeleteFunc(slices.Clone(paths), unfit))
+	lists := [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all), pairs(reserve, all)}
+	for i, paths := range lists {
+		lists[i] = c.obstructed.without(s.remoteNID, slices.DeleteFunc(slices.Clone(paths), unfit))
+	}
+	lives := func(p Path) bool { return c.isLiving(now, s, p) }
+	if !slices.ContainsFunc(lists[0], lives) && s.state != Plain {
+		for _, good := range lists[1:] {
+			if good = slices.DeleteFunc(slices.Clone(good), func(p Path) bool { return !lives(p) }); len(good) > 0 {
+				return s.equalised(good[:min(len(good), MaxPaths)])
+			}
+		}
+	}
+	for _, good := range lists {
 		switch {
 		case len(good) == 0:
 		case s.state == Plain:
 			return good[:1]
 		default:
-			return s.equalised(good)
+			return s.equalised(good[:min(len(good), MaxPaths)])
 		}
 	}
 	return best
+}
+
+// isLiving reports whether a path has answered of late, or is in use and not known to be dead, so far as paths are
+// judged
+// one by one.
+func (c *pathChoice) isLiving(now time.Time, s *session, p Path) bool {
+	h := s.check.find(p)
+	return c.cfg.Liveness != nil && (slices.Contains(s.entry.Paths, p) ||
+		h != nil && (now.Sub(h.Heard()) < checkLately || !h.confirmed.IsZero()))
 }
 
 // equalised cuts paths down to those towards the best locator among them,

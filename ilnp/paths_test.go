@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // TestCrossIsFair: for every number of sources and destinations each one
@@ -131,6 +132,53 @@ func TestNames(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestOnlyLivingPair: five links on both sides have more pairs than an entry has places. All are held for dead but one,
+// whichever it is: data take that one. Of several that are left, those that have answered of late. While one is not
+// held for
+// dead, that the correspondent drops a locator brings no dead path back.
+func TestOnlyLivingPair(t *testing.T) {
+	for _, mode := range []Mode{Soft, Duality} {
+		level := func(string) multipath.Level { return multipath.Normal }
+		b := newBench(t, inMode(mode), func(c *Config) { c.Liveness = level })
+		for i := range 5 {
+			b.prefix(roam.LinkID(i+1), netA+roam.L64(i)<<16, roam.Infinite)
+		}
+		b.open(netP)
+		s := b.sessions[theKey]
+		for i := range 5 {
+			l := netP + roam.L64(i)<<16
+			s.remotes.put(l, 10, time.Time{})
+			s.remotes.find(l).validated = true
+		}
+		all := b.listedPaths(b.now, s)
+		if len(all) != 25 {
+			t.Fatalf("%v: %d pairs, want 25", mode, len(all))
+		}
+		for _, living := range all {
+			s.bad = make(map[Path]bool)
+			for _, p := range all {
+				s.bad[p] = p != living
+			}
+			if got := b.pathsFor(b.now, s); !slices.Equal(got, []Path{living}) {
+				t.Errorf("%v: data take %v, and %v alone is not dead", mode, got, living)
+			}
+			if trustLast(s, b.listedPaths(b.now, s)); len(s.bad) != 25 {
+				t.Errorf("%v: %d paths are dead, want 24: %v lives", mode, len(s.bad)-1, living)
+			}
+			unknown := all[24]
+			if unknown == living {
+				unknown = all[23]
+			}
+			delete(s.bad, unknown)
+			s.check.paths = []*checkedPath{{Path: living}}
+			s.check.paths[0].Answer(b.now, b.now)
+			if got := b.pathsFor(b.now, s); !slices.Equal(got, []Path{living}) {
+				t.Errorf("%v: data take %v, and %v alone has answered", mode, got, living)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package multipath
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,7 @@ func (l Level) Timing() Timing {
 // Bounds of Health.
 const (
 	deviations  = 4    // of the mean deviation, beyond the mean round trip (RFC 6298 §2)
+	lastAnswers = 16   // of one more, one is the latest: so often an answer is later than all of those before
 	mistake     = 1e-6 // chance that a working path leaves all probes of a suspicion without an answer
 	leastMisses = 0.02 // the share of probes without an answer in time that is counted with at least,
 	mostMisses  = 0.5  // and at most
@@ -70,8 +72,10 @@ const (
 // value knows nothing.
 type Health struct {
 	mean, vary   time.Duration
-	late         time.Duration // longest round trip of late that those before did not let expect,
-	lateAt       time.Time     // and when one last came
+	late         time.Duration              // longest round trip of late that those before did not let expect,
+	lateAt       time.Time                  // and when one last came
+	last         [lastAnswers]time.Duration // round trips,
+	answers      int                        // of so many in all
 	misses       float64
 	sure         float64   // misses when an answer last came: those since may show that the path has died
 	heard, again time.Time // the last two answers
@@ -83,6 +87,8 @@ type Health struct {
 func (h *Health) Answer(now, sent time.Time) {
 	h.again, h.heard, h.sure = h.heard, now, h.misses
 	rtt := max(now.Sub(sent), 0)
+	h.last[h.answers%lastAnswers] = rtt
+	h.answers++
 	if h.mean > 0 && rtt > h.mean+deviations*max(h.vary, Normal.Timing().Vary) {
 		if now.Sub(h.lateAt) > lateLasts {
 			h.late = 0
@@ -142,23 +148,36 @@ func (h *Health) Wait(t Timing, guess time.Duration) time.Duration {
 	return min(max(mean+deviations*max(vary, t.Vary), t.Least), t.Most)
 }
 
-// Early is Wait with half the deviations and half the least: after it an answer is late enough to
+// Early is Wait with a quarter of the deviations and half the least: after it an answer is late enough to
 // ask again where silence is known otherwise. It does not decide: behind a long queue it would be wrong.
 func (h *Health) Early(t Timing, guess time.Duration) time.Duration {
 	wait := h.Wait(t, guess)
 	if h.mean == 0 {
 		return wait
 	}
-	return min(max(h.mean+deviations/2*max(h.vary, t.Vary), t.Least/2), wait)
+	return min(max(h.mean+deviations/4*max(h.vary, t.Vary), t.Least/2), wait)
+}
+
+// Last is Wait for the last of Tries probes: no longer than the longest of the last round trips took, if the chance
+// of a
+// mistake stays what Tries says.
+func (h *Health) Last(t Timing, guess time.Duration) time.Duration {
+	wait := h.Wait(t, guess)
+	if h.answers < lastAnswers || math.Pow(h.chance(), float64(h.Tries()-1))/(lastAnswers+1) > mistake {
+		return wait
+	}
+	return min(max(slices.Max(h.last[:]), t.Least), wait)
 }
 
 // Tries returns how many probes in a row must stay without an answer before the path is
 // suspected: as many as chance loses together once in a million, at the share of misses that the
 // path had while it answered.
 func (h *Health) Tries() int {
-	misses := min(max(h.sure, leastMisses), mostMisses)
-	return int(math.Ceil(math.Log(mistake) / math.Log(misses)))
+	return int(math.Ceil(math.Log(mistake) / math.Log(h.chance())))
 }
+
+// chance is that with which a working path leaves one probe without an answer in time.
+func (h *Health) chance() float64 { return min(max(h.sure, leastMisses), mostMisses) }
 
 // IsLossy reports whether so many probes stay without an answer that another path which
 // answers is better, although this one answers some: it may pass and drop packets in turn.

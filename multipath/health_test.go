@@ -85,6 +85,50 @@ func TestHealthTries(t *testing.T) {
 	}
 }
 
+// TestHealthMisses: round trips of 80 and 120 ms. The first probe of a silent path is missed a mean deviation after
+// the mean,
+// any other one four of these after it. The last one of a path without losses is missed after the longest of the last
+// 16
+// round trips; where chance takes nearly as many as decide, or fewer are known, it is not.
+func TestHealthMisses(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		lost, n           int // of 100 probes, and answers
+		early, wait, last time.Duration
+	}{
+		"clean":      {0, 1000, 120 * ms, 180 * ms, 120 * ms},
+		"3 %":        {3, 1000, 120 * ms, 180 * ms, 180 * ms},
+		"15 answers": {0, 15, 120 * ms, 180 * ms, 180 * ms},
+		"16 answers": {0, 16, 120 * ms, 180 * ms, 120 * ms},
+	} {
+		var h Health
+		at := time.Unix(1000, 0)
+		for i := range c.n {
+			h.sure = float64(c.lost) / 100
+			h.misses = h.sure
+			h.Answer(at, at.Add(-80*ms-40*ms*time.Duration(i%2)))
+		}
+		timing := Normal.Timing()
+		for what, got := range map[string][2]time.Duration{
+			"Early": {h.Early(timing, 0), c.early}, "Wait": {h.Wait(timing, 0), c.wait}, "Last": {h.Last(timing, 0), c.last},
+		} {
+			if (got[0] - got[1]).Abs() > 12*ms {
+				t.Errorf("%s: %s is %v, want about %v", name, what, got[0], got[1])
+			}
+		}
+	}
+	var h Health
+	at := time.Unix(1000, 0)
+	for range 100 {
+		h.Answer(at, at.Add(-20*ms))
+	}
+	timing := Normal.Timing()
+	if h.Last(timing, 0) != timing.Least || h.Early(timing, 0) != timing.Least/2 {
+		t.Errorf("of a short path %v and %v, want at least %v and %v",
+			h.Last(timing, 0), h.Early(timing, 0), timing.Least, timing.Least/2)
+	}
+}
+
 // TestHealthHolds: a path that flaps is left alone for twice as long each time, up to a minute;
 // one that was steady for long begins anew.
 func TestHealthHolds(t *testing.T) {
