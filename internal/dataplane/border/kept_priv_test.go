@@ -66,19 +66,15 @@ func (r *rig) maps() (all []*ebpf.Map) {
 	return all
 }
 
-// zero writes an array, which is in memory where it is long.
+// zero writes a whole array by one call.
 func zero(m *ebpf.Map) error {
-	if m.MaxEntries() > 64 {
-		all, err := m.Memory()
-		if err == nil {
-			_, err = all.WriteAt(make([]byte, all.Size()), 0)
-		}
-		return err
+	keys := make([]uint32, m.MaxEntries())
+	for i := range keys {
+		keys[i] = uint32(i)
 	}
-	var err error
-	for i := range m.MaxEntries() {
-		err = errors.Join(err, m.Put(i, make([]byte, m.ValueSize())))
-	}
+	value := reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())
+	values := reflect.MakeSlice(reflect.SliceOf(value), len(keys), len(keys)).Interface()
+	_, err := m.BatchUpdate(keys, values, nil)
 	return err
 }
 
