@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 )
 
 // loadCollection makes the maps of a collection, or opens those that are pinned
@@ -29,11 +30,11 @@ func loadCollection(spec *ebpf.CollectionSpec, pins string) (*ebpf.Collection, e
 	})
 	programs, errs := make([]*ebpf.Program, len(names)), make([]error, len(names))
 	var workers sync.WaitGroup
-	todo := make(chan int)
+	todo, kernel := make(chan int), takeKernelTypes()
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := range todo {
-				programs[i], errs[i] = loadProgram(spec.Programs[names[i]], all.Maps)
+				programs[i], errs[i] = loadProgram(spec.Programs[names[i]], all.Maps, kernel)
 			}
 		})
 	}
@@ -55,8 +56,9 @@ func loadCollection(spec *ebpf.CollectionSpec, pins string) (*ebpf.Collection, e
 	return all, nil
 }
 
-// loadProgram loads one program that uses these maps.
-func loadProgram(spec *ebpf.ProgramSpec, tables map[string]*ebpf.Map) (*ebpf.Program, error) {
+// loadProgram loads one program that uses these maps. It makes a collection of it, since only those take the kernel's
+// types, which a program that calls the kernel's functions needs, from outside.
+func loadProgram(spec *ebpf.ProgramSpec, tables map[string]*ebpf.Map, kernel *btf.Cache) (*ebpf.Program, error) {
 	name := spec.Name
 	spec = spec.Copy()
 	for i := range spec.Instructions {
@@ -68,9 +70,10 @@ func loadProgram(spec *ebpf.ProgramSpec, tables map[string]*ebpf.Map) (*ebpf.Pro
 			return nil, fmt.Errorf("program %s: map %s: %w", name, ins.Reference(), err)
 		}
 	}
-	p, err := ebpf.NewProgram(spec)
+	one, err := ebpf.NewCollectionWithOptions(
+		&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: spec}}, ebpf.CollectionOptions{Cache: kernel})
 	if err != nil {
-		return nil, fmt.Errorf("program %s: %w", name, err)
+		return nil, err // it names the program
 	}
-	return p, nil
+	return one.DetachProgram(name), nil
 }

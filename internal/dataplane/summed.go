@@ -1,8 +1,10 @@
 package dataplane
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -15,16 +17,25 @@ type Summed struct {
 	Shift uint8
 }
 
+// kernelTypes are the kernel's, from when ChecksumState has read them until programs are loaded.
+var kernelTypes atomic.Pointer[btf.Cache]
+
+// takeKernelTypes returns what ChecksumState has read, once, since they take megabytes; else a cache that reads them
+// when a program needs them.
+func takeKernelTypes() *btf.Cache { return cmp.Or(kernelTypes.Swap(nil), btf.NewCache()) }
+
 // ChecksumState returns where this kernel has the state of a packet's checksum. Programs
 // reach it through the function bpf_cast_to_kern_ctx (Linux 6.2). The kernel's types are
 // read once, which takes some 30 ms.
 var ChecksumState = sync.OnceValues(findChecksumState)
 
 func findChecksumState() (s Summed, err error) {
-	kernel, err := btf.LoadKernelSpec()
+	types := btf.NewCache()
+	kernel, err := types.Kernel()
 	if err != nil {
 		return s, fmt.Errorf("read the kernel's types: %w", err)
 	}
+	kernelTypes.Store(types)
 	var cast *btf.Func
 	if err := kernel.TypeByName("bpf_cast_to_kern_ctx", &cast); err != nil {
 		return s, fmt.Errorf("look for a kernel function: %w", err)

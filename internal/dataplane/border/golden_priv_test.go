@@ -53,26 +53,22 @@ type rig struct {
 	flags uint32 // of test runs
 }
 
-func newRig(t *testing.T, checksumFlags ...uint64) *rig {
+func newRig(t *testing.T) *rig { return newRigOf(t, dataplane.ChecksumFlags()) }
+
+// newRigOf has programs that change checksums with these flags.
+func newRigOf(t *testing.T, checksumFlags uint64) *rig {
 	t.Helper()
 	testutil.NeedRoot(t)
-	spec, err := spec(encapPort, maxFlows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, flags := range checksumFlags {
-		if err := spec.Variables["csum_flags"].Set(flags); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, m := range spec.Maps {
-		m.Pinning = ebpf.PinNone
-	}
 	r := &rig{Plane: &Plane{}, T: t}
-	if err := spec.LoadAndAssign(&r.objs, nil); err != nil {
-		t.Fatalf("%+v", err)
+	if objs := kept[checksumFlags]; objs != nil {
+		delete(kept, checksumFlags)
+		r.objs = *objs
+		r.empty()
+	} else {
+		r.load(checksumFlags)
 	}
-	t.Cleanup(func() { r.objs.Close() })
+	objs := r.objs
+	t.Cleanup(func() { kept[checksumFlags] = &objs })
 	r.install(50, 50)
 	r.configure(Settings{})
 	return r
@@ -178,7 +174,7 @@ func TestGolden(t *testing.T) { everyGolden(t, newRig(t)) }
 // run that spoils it. Without the kernel's flag for IPv6 the programs keep it true themselves.
 func TestDeviceSum(t *testing.T) {
 	for _, flags := range []uint64{dataplane.ChecksumFlags(), 1 << 4} {
-		r := newRig(t, flags)
+		r := newRigOf(t, flags)
 		r.flags = 1 << 2 // BPF_F_TEST_SKB_CHECKSUM_COMPLETE
 		frame := make([]byte, 64)
 		_, err := r.objs.SbrUplinkIngress.Run(&ebpf.RunOptions{Data: frame, Flags: r.flags})

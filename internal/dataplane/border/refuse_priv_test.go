@@ -115,26 +115,28 @@ func TestFallback(t *testing.T) {
 // happens to others; elsewhere the bit means nothing.
 func TestFallbackByLabel(t *testing.T) {
 	for _, first := range []byte{0x08, 0x07, 0x0f, 0x00} { // of the label; above it is the traffic class
-		r := newRig(t)
-		out := transport(t, ip6.UDP, 1, 2)
-		in := r.echo(theirs, roam.ILV{L64: siteB, NID: insideNID}, ilnp.Nonce{}, true, 1, 56)
-		for _, packet := range [][]byte{out, in} {
-			packet[1] = 0xf0 | first
-		}
-		for _, f := range []Fallback{Forward, Drop} {
-			for _, on := range []bool{false, true} {
-				r.configure(Settings{Fallback: f, FlowLabel: on})
-				passes := on && first&8 != 0
-				verdict, got := r.run(r.objs.SbrInsideIngress, out)
-				if left := verdict == redirect && source(got) == siteA && got[1] == out[1]; left != passes {
-					t.Errorf("%v, %v, first byte %#x: out, verdict %#x, from %v", f, on, out[1], verdict, source(got))
-				}
-				verdict, got = r.run(r.objs.SbrUplinkIngress, in)
-				if came := verdict == passOn && destination(got) == internal && got[1] == in[1]; came != passes {
-					t.Errorf("%v, %v, first byte %#x: in, verdict %#x, to %v", f, on, in[1], verdict, destination(got))
+		t.Run(fmt.Sprintf("%#x", first), func(t *testing.T) {
+			r := newRig(t)
+			out := transport(t, ip6.UDP, 1, 2)
+			in := r.echo(theirs, roam.ILV{L64: siteB, NID: insideNID}, ilnp.Nonce{}, true, 1, 56)
+			for _, packet := range [][]byte{out, in} {
+				packet[1] = 0xf0 | first
+			}
+			for _, f := range []Fallback{Forward, Drop} {
+				for _, on := range []bool{false, true} {
+					r.configure(Settings{Fallback: f, FlowLabel: on})
+					passes := on && first&8 != 0
+					verdict, got := r.run(r.objs.SbrInsideIngress, out)
+					if left := verdict == redirect && source(got) == siteA && got[1] == out[1]; left != passes {
+						t.Errorf("%v, %v, first byte %#x: out, verdict %#x, from %v", f, on, out[1], verdict, source(got))
+					}
+					verdict, got = r.run(r.objs.SbrUplinkIngress, in)
+					if came := verdict == passOn && destination(got) == internal && got[1] == in[1]; came != passes {
+						t.Errorf("%v, %v, first byte %#x: in, verdict %#x, to %v", f, on, in[1], verdict, destination(got))
+					}
 				}
 			}
-		}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package border
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"roam"
@@ -49,32 +50,34 @@ func TestChecksumRule(t *testing.T) {
 	site := roam.ILV{L64: siteA, NID: insideNID}
 	for _, size := range []int{0, 1, 44, 108, 900} {
 		for _, seed := range []bool{false, true} {
-			r := newRig(t)
-			kept := func(what string, n ilnp.Nonce) {
-				t.Helper()
-				in := overNIDs(t, mine, theirs, n, size, seed)
-				if rule, found := xlate.ShownRule(in); n.Present() && (!found || rule != xlate.RuleRFC6741) {
-					t.Fatalf("the packet shows %v, %v", rule, found)
+			t.Run(fmt.Sprint(size, " bytes, seed ", seed), func(t *testing.T) {
+				r := newRig(t)
+				kept := func(what string, n ilnp.Nonce) {
+					t.Helper()
+					in := overNIDs(t, mine, theirs, n, size, seed)
+					if rule, found := xlate.ShownRule(in); n.Present() && (!found || rule != xlate.RuleRFC6741) {
+						t.Fatalf("the packet shows %v, %v", rule, found)
+					}
+					_, out := r.run(r.objs.SbrInsideIngress, in)
+					if source(out) != siteA || !bytes.Equal(out[40:], in[40:]) {
+						t.Errorf("%s, %d bytes, seed %v: outward\n%x becomes\n%x", what, size, seed, in, out)
+					}
+					in = overNIDs(t, theirs, site, n, size, seed)
+					_, out = r.run(r.objs.SbrUplinkIngress, in)
+					if destination(out) != internal || !bytes.Equal(out[40:], in[40:]) {
+						t.Errorf("%s, %d bytes, seed %v: inward\n%x becomes\n%x", what, size, seed, in, out)
+					}
 				}
-				_, out := r.run(r.objs.SbrInsideIngress, in)
-				if source(out) != siteA || !bytes.Equal(out[40:], in[40:]) {
-					t.Errorf("%s, %d bytes, seed %v: outward\n%x becomes\n%x", what, size, seed, in, out)
+				kept("first segments", outward)
+				kept("without nonce", ilnp.Nonce{})
+				if f, ok := r.Flow(theKey, r.table); !ok || f.Rule != sbr.RuleRFC6741 {
+					t.Errorf("%d bytes, seed %v: flow %+v, %v", size, seed, f, ok)
 				}
-				in = overNIDs(t, theirs, site, n, size, seed)
-				_, out = r.run(r.objs.SbrUplinkIngress, in)
-				if destination(out) != internal || !bytes.Equal(out[40:], in[40:]) {
-					t.Errorf("%s, %d bytes, seed %v: inward\n%x becomes\n%x", what, size, seed, in, out)
+				echo := r.echo(mine, theirs, outward, true, 1, 56)
+				if _, out := r.run(r.objs.SbrInsideIngress, echo); bytes.Equal(out[40:], echo[40:]) {
+					t.Error("the checksum of an echo request is kept")
 				}
-			}
-			kept("first segments", outward)
-			kept("without nonce", ilnp.Nonce{})
-			if f, ok := r.Flow(theKey, r.table); !ok || f.Rule != sbr.RuleRFC6741 {
-				t.Errorf("%d bytes, seed %v: flow %+v, %v", size, seed, f, ok)
-			}
-			echo := r.echo(mine, theirs, outward, true, 1, 56)
-			if _, out := r.run(r.objs.SbrInsideIngress, echo); bytes.Equal(out[40:], echo[40:]) {
-				t.Error("the checksum of an echo request is kept")
-			}
+			})
 		}
 	}
 	r := newRig(t)

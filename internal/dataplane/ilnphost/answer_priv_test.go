@@ -61,24 +61,26 @@ func TestMarks(t *testing.T) {
 		"adaptive": {flowrule.Rule{}, false},
 		"others":   {by("b", flowrule.Match{Protocol: flowrule.TCP}), false},
 	} {
-		r := newRig(t)
-		ruledSession(r, flowRules(c.rule), there)
-		sent := func(from, to uint16) []byte {
-			b := datagramOn(from, to, 10)
-			binary.BigEndian.PutUint32(b, 6<<28|46<<22|7)
-			_, out := r.egress(b)
-			if got := binary.BigEndian.Uint32(out) >> 20; got != 6<<8|46<<2 {
-				t.Errorf("%s: version and class are %#x", name, got)
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			ruledSession(r, flowRules(c.rule), there)
+			sent := func(from, to uint16) []byte {
+				b := datagramOn(from, to, 10)
+				binary.BigEndian.PutUint32(b, 6<<28|46<<22|7)
+				_, out := r.egress(b)
+				if got := binary.BigEndian.Uint32(out) >> 20; got != 6<<8|46<<2 {
+					t.Errorf("%s: version and class are %#x", name, got)
+				}
+				return out
 			}
-			return out
-		}
-		one := labelOf(sent(1000, 2000))
-		if is := one != 7; is != c.marks {
-			t.Errorf("%s: label %#x", name, one)
-		}
-		if c.marks && (labelOf(sent(2000, 1000)) != one || labelOf(sent(1000, 2001)) == one || one == 0) {
-			t.Errorf("%s: labels %#x, %#x and %#x", name, one, labelOf(sent(2000, 1000)), labelOf(sent(1000, 2001)))
-		}
+			one := labelOf(sent(1000, 2000))
+			if is := one != 7; is != c.marks {
+				t.Errorf("%s: label %#x", name, one)
+			}
+			if c.marks && (labelOf(sent(2000, 1000)) != one || labelOf(sent(1000, 2001)) == one || one == 0) {
+				t.Errorf("%s: labels %#x, %#x and %#x", name, one, labelOf(sent(2000, 1000)), labelOf(sent(1000, 2001)))
+			}
+		})
 	}
 }
 
@@ -165,20 +167,22 @@ func TestOwnRuleBeforeAnswer(t *testing.T) {
 		"no link":  {by("none", flowrule.Match{}), way{here, there}},
 		"others":   {by("b", flowrule.Match{Protocol: flowrule.TCP}), way{here, else1}},
 	} {
-		r := newRig(t)
-		p := ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
-		_, out := r.egress(datagramOn(5000, 443, 10))
-		q := answering(r)
-		r.ingress(cameBy(else1, here, 443, 5000, labelOf(out)))
-		r.uplink(locA, locB, locC)
-		number := r.nextRules()
-		r.writeRules(number, flowRules(c.rule))
-		q.Seq, q.Rules, q.Ruled = p.Seq+5, ilnp.RuleUse{Mask: 1, Set: number}, p.Ruled[:1]
-		obey(&q, flowrule.Set{c.rule})
-		r.upsert(q)
-		if got := r.wayOut(5000, 443); got != c.want {
-			t.Errorf("%s: leaves by %v, want %v", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			p := ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
+			_, out := r.egress(datagramOn(5000, 443, 10))
+			q := answering(r)
+			r.ingress(cameBy(else1, here, 443, 5000, labelOf(out)))
+			r.uplink(locA, locB, locC)
+			number := r.nextRules()
+			r.writeRules(number, flowRules(c.rule))
+			q.Seq, q.Rules, q.Ruled = p.Seq+5, ilnp.RuleUse{Mask: 1, Set: number}, p.Ruled[:1]
+			obey(&q, flowrule.Set{c.rule})
+			r.upsert(q)
+			if got := r.wayOut(5000, 443); got != c.want {
+				t.Errorf("%s: leaves by %v, want %v", name, got, c.want)
+			}
+		})
 	}
 }
 

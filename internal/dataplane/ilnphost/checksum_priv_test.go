@@ -34,20 +34,26 @@ func complete(o *ebpf.RunOptions) { o.Flags |= checksumComplete }
 // pseudo-headers, as on a kernel with or without BPF_F_IPV6.
 func (r *rig) withChecksumFlags(ipv6 bool) {
 	r.t.Helper()
-	r.reload(func(p *Plane) {
-		p.csumFlags = 1 << 4 // BPF_F_PSEUDO_HDR
-		if ipv6 {
-			p.csumFlags = dataplane.ChecksumFlags()
-		}
-	})
+	r.reload(func(p *Plane) { p.csumFlags = checksumFlags(ipv6) })
 }
 
-// reload opens the rig's plane anew, with what it finds of the kernel changed.
+func checksumFlags(ipv6 bool) uint64 {
+	if ipv6 {
+		return dataplane.ChecksumFlags()
+	}
+	return 1 << 4 // BPF_F_PSEUDO_HDR
+}
+
+// reload opens the rig's plane anew, with what it finds of the kernel changed, or its label bit. Programs that would
+// be the same stay: a guest takes seconds to verify them.
 func (r *rig) reload(change func(*Plane)) {
 	r.t.Helper()
 	p := newPlane(r.opts)
 	p.set, p.csumFlags, p.summed = r.set, r.csumFlags, r.summed
 	change(p)
+	if p.csumFlags == r.csumFlags && p.summed == r.summed && p.opts.LabelBit == r.opts.LabelBit {
+		return
+	}
 	r.close()
 	r.must(p.load())
 	r.must(errors.Join(p.ticks.start(p.changeHost), p.adopt()))

@@ -130,9 +130,7 @@ func newDecideRig(t *testing.T) *decideRig {
 	addressed(t, at(here, ours).Addr(), at(here+1, ours).Addr(), at(there, theirs).Addr(), at(else1, theirs).Addr(),
 		session(ours).Addr(), session(theirs).Addr())
 	r.sockets = r.sockets.open(t)
-	for c := range decide.Counters {
-		r.before[c] = r.counter(c)
-	}
+	r.before = r.counts()
 	return r
 }
 

@@ -320,13 +320,13 @@ func contextOf(k *decide.Packet) skbContext {
 
 // collect reads what a program has counted and told.
 func (r *decideRig) collect(got *result) {
+	now := r.counts()
 	for c := range decide.Counters {
-		now := r.counter(c)
-		for range now - r.before[c] {
+		for range now[c] - r.before[c] {
 			got.counters = append(got.counters, c)
 		}
-		r.before[c] = now
 	}
+	r.before = now
 	for i, reader := range []*ringbuf.Reader{r.urg, r.req, r.str} {
 		for {
 			rec, err := reader.Read()
@@ -344,13 +344,24 @@ func (r *decideRig) collect(got *result) {
 	}
 }
 
-func (r *decideRig) counter(c decide.Counter) (sum uint64) {
-	var perCPU []uint64
-	r.must(r.objs.Counters.Lookup(uint32(c), &perCPU))
-	for _, v := range perCPU {
-		sum += v
+// counts reads all counters by one call, of which there is one for each packet.
+func (r *decideRig) counts() (sums [decide.Counters]uint64) {
+	r.t.Helper()
+	m, cpus := r.objs.Counters, ebpf.MustPossibleCPU()
+	keys, values := make([]uint32, m.MaxEntries()), make([]uint64, int(m.MaxEntries())*cpus)
+	n, err := m.BatchLookup(new(ebpf.MapBatchCursor), keys, values, nil)
+	if n < len(sums) || err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		r.t.Fatalf("read %d counters: %v", n, err)
 	}
-	return sum
+	for i, k := range keys[:n] {
+		if int(k) >= len(sums) {
+			continue
+		}
+		for _, v := range values[i*cpus : (i+1)*cpus] {
+			sums[k] += v
+		}
+	}
+	return sums
 }
 
 // disagrees says where a program's result is another one than the model's.

@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -203,15 +204,17 @@ func TestRuleShares(t *testing.T) {
 			[]roam.L64{there, else1}, map[roam.L64]float64{locB: 0.5, locC: 0.5},
 		},
 	} {
-		r := newRig(t)
-		ruledSession(r, flowRules(c.rule), c.remotes...)
-		got := r.shares(3000)
-		for _, l := range []roam.L64{locA, locB, locC} {
-			if math.Abs(got[l]-c.want[l]) > 0.01 {
-				t.Errorf("%s: %v, want %v", name, got, c.want)
-				break
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			ruledSession(r, flowRules(c.rule), c.remotes...)
+			got := r.shares(3000)
+			for _, l := range []roam.L64{locA, locB, locC} {
+				if math.Abs(got[l]-c.want[l]) > 0.01 {
+					t.Errorf("%s: %v, want %v", name, got, c.want)
+					break
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -345,24 +348,26 @@ func TestRulesChangeOver(t *testing.T) {
 // A successor writes its rules where no session of its predecessor has its own.
 func TestRulesOfASuccessor(t *testing.T) {
 	for _, changes := range []int{0, 1} {
-		r := newRig(t)
-		p := ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
-		for range changes {
-			p.Seq, p.Rules.Set = p.Seq+1, r.nextRules()
-			r.writeRules(p.Rules.Set, flowRules(by("b", flowrule.Match{})))
-			r.upsert(p)
-		}
-		r.close()
-		r.open()
-		if n := r.nextRules(); n&1 == p.Rules.Set&1 {
-			t.Errorf("after %d changes the sessions have set %d, and the successor writes %d", changes, p.Rules.Set, n)
-		}
-		r.writeRules(r.nextRules(), flowRules(by("c", flowrule.Match{})))
-		if got := r.from(datagramOn(1, 2, 10)); got != locB {
-			t.Errorf("leaves from %v by the rules of the predecessor", got)
-		}
-		r.close()
-		r.open()
+		t.Run(fmt.Sprint(changes, " changes"), func(t *testing.T) {
+			r := newRig(t)
+			p := ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
+			for range changes {
+				p.Seq, p.Rules.Set = p.Seq+1, r.nextRules()
+				r.writeRules(p.Rules.Set, flowRules(by("b", flowrule.Match{})))
+				r.upsert(p)
+			}
+			r.close()
+			r.open()
+			if n := r.nextRules(); n&1 == p.Rules.Set&1 {
+				t.Errorf("after %d changes the sessions have set %d, and the successor writes %d", changes, p.Rules.Set, n)
+			}
+			r.writeRules(r.nextRules(), flowRules(by("c", flowrule.Match{})))
+			if got := r.from(datagramOn(1, 2, 10)); got != locB {
+				t.Errorf("leaves from %v by the rules of the predecessor", got)
+			}
+			r.close()
+			r.open()
+		})
 	}
 }
 

@@ -2,6 +2,8 @@ package ilnphost
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -30,66 +32,60 @@ func TestLabelBit(t *testing.T) {
 		if on {
 			marked |= bit
 		}
-		for name, c := range map[string]struct {
-			prepare func(r *rig)
-			want    uint32
-		}{
-			"session": {func(r *rig) { r.uplink(here); r.upsert(entryFor(there)) }, marked},
-			"being set up": {func(r *rig) {
-				r.uplink(here)
-				p := entryFor(there)
-				p.State = ilnp.Initiated
-				r.upsert(p)
-			}, marked},
-			"settled": {func(r *rig) { r.uplink(here); p := entryFor(there); r.upsert(p); r.settle(p.Key) }, marked},
-			"plain": {func(r *rig) {
-				r.uplink(here)
-				p := entryFor(there)
-				p.State = ilnp.Plain
-				r.upsert(p)
-				r.settle(p.Key)
-			}, version | label},
-		} {
+		t.Run(fmt.Sprint("marks ", on), func(t *testing.T) {
 			r := newRig(t)
-			if on {
-				r.reload(func(p *Plane) { p.opts.LabelBit = true })
-			}
-			c.prepare(r)
-			for turn, body := range [][]byte{udp(9), udp(99), tcp(flagACK, 9)} {
-				proto := uint8(ip6.UDP)
-				if turn == 2 {
-					proto = ip6.TCP
+			r.reload(func(p *Plane) { p.opts.LabelBit = on })
+			for name, c := range map[string]struct {
+				state   ilnp.SessionState
+				settled bool
+				want    uint32
+			}{
+				"session":      {ilnp.Established, false, marked},
+				"being set up": {ilnp.Initiated, false, marked},
+				"settled":      {ilnp.Established, true, marked},
+				"plain":        {ilnp.Plain, true, version | label},
+			} {
+				r.uplink(here)
+				p := entryFor(there)
+				p.State = c.state
+				r.upsert(p)
+				if c.settled {
+					r.settle(p.Key)
 				}
-				if got := sent(r, proto, body); got != c.want {
-					t.Errorf("%s, marks %v, packet %d: %#x, want %#x", name, on, turn, got, c.want)
+				for turn, body := range [][]byte{udp(9), udp(99), tcp(flagACK, 9)} {
+					proto := uint8(ip6.UDP)
+					if turn == 2 {
+						proto = ip6.TCP
+					}
+					if got := sent(r, proto, body); got != c.want {
+						t.Errorf("%s, packet %d: %#x, want %#x", name, turn, got, c.want)
+					}
 				}
+				r.must(r.Delete(p.Key))
 			}
-		}
-		r := newRig(t)
-		r.reload(func(p *Plane) { p.opts.LabelBit = on })
-		r.change(func(s *HostSettings) { s.AcceptAny = true })
-		r.ingress(knock(at(there, theirs), theirNonce))
-		if got := sent(r, ip6.TCP, tcp(flagSYN|flagACK, 0)); got != marked {
-			t.Errorf("to a pending peer, marks %v: %#x, want %#x", on, got, marked)
-		}
-		r = newRig(t)
-		r.reload(func(p *Plane) { p.opts.LabelBit = on })
-		ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
-		labels := [32]uint32{}
-		for i := range labels {
-			v, out := r.egress(datagramOn(1000+1009*uint16(i), 2000, 10))
-			if v != redirect {
-				t.Fatalf("with a rule: verdict %d", v)
+			p := ruledSession(r, flowRules(by("b", flowrule.Match{})), there)
+			labels := [32]uint32{}
+			for i := range labels {
+				v, out := r.egress(datagramOn(1000+1009*uint16(i), 2000, 10))
+				if v != redirect {
+					t.Fatalf("with a rule: verdict %d", v)
+				}
+				labels[i] = labelOf(out)
 			}
-			labels[i] = labelOf(out)
-		}
-		if !slices.ContainsFunc(labels[:], func(l uint32) bool { return l&bit == 0 }) {
-			t.Error("all flows with a rule have the bit")
-		}
-		if !on {
-			ruled = labels
-		} else if labels != ruled {
-			t.Errorf("labels of flows with a rule are %#x, and without marks %#x", labels, ruled)
-		}
+			if !slices.ContainsFunc(labels[:], func(l uint32) bool { return l&bit == 0 }) {
+				t.Error("all flows with a rule have the bit")
+			}
+			if !on {
+				ruled = labels
+			} else if labels != ruled {
+				t.Errorf("labels of flows with a rule are %#x, and without marks %#x", labels, ruled)
+			}
+			r.must(errors.Join(r.Delete(p.Key), r.SetUplinks(nil)))
+			r.change(func(s *HostSettings) { s.AcceptAny = true })
+			r.ingress(knock(at(there, theirs), theirNonce))
+			if got := sent(r, ip6.TCP, tcp(flagSYN|flagACK, 0)); got != marked {
+				t.Errorf("to a pending peer: %#x, want %#x", got, marked)
+			}
+		})
 	}
 }

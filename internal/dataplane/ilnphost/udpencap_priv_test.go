@@ -65,9 +65,9 @@ func toPort(b []byte) []byte {
 // A probe in UDP is answered on the spot, in UDP, with a checksum that holds, also
 // behind a header of padding and at any length of the nonces.
 func TestEncapsulatedReflected(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
 	for _, n := range []ilnp.Nonce{theirNonce, {Len: 12, Bytes: [12]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}} {
-		r := newRig(t)
-		r.uplink(here)
 		p := entryFor(there)
 		p.RemoteNonce, p.LocalNonce = n, ilnp.Nonce{Len: n.Len, Bytes: [12]byte{0xff, 0xfe, 7}}
 		r.upsert(p)
@@ -87,6 +87,7 @@ func TestEncapsulatedReflected(t *testing.T) {
 				t.Errorf("%+v: answer of %d bytes to %d", o, len(out), len(probe))
 			}
 		}
+		r.must(r.Delete(p.Key))
 	}
 }
 
