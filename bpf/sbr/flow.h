@@ -100,7 +100,7 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 {
 	struct flow_key key = x->key;
 	struct flow *f = known_flow(&key);
-	struct known k;
+	struct known k = {};
 
 	x->now = bpf_ktime_get_coarse_ns();
 	if (f)
@@ -108,14 +108,14 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 	x->rule = f ? f->rule : RULE_UNKNOWN;
 	if (!x->c.nonce.len)
 		return f;
-	k = known_whole(&key);
-	f = k.flow;
-	if (f && k.nonces && same_nonce(x->inward ? &k.nonces->inward : &k.nonces->outward, &x->c.nonce)) {
+	if (f)
+		k = known_whole(&key);
+	if (k.flow && k.nonces && same_nonce(x->inward ? &k.nonces->inward : &k.nonces->outward, &x->c.nonce)) {
 		if (!x->inward)
 			k.nonces->remote = x->ip.dst.l64;
 		if (!x->rule)
-			f->rule = x->rule = shown_rule(skb, x);
-		return f;
+			k.flow->rule = x->rule = shown_rule(skb, x);
+		return k.flow;
 	}
 	x->rule = shown_rule(skb, x);
 	note_nonce(skb, x);
