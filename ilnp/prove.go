@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"roam"
-	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -47,9 +46,9 @@ func (ca *cache) proves(nid roam.NID) bool {
 type prover struct {
 	counter    uint64 // of the last offer
 	challenges challenges
-	busy       time.Time // until then the offers that were accepted without a challenge count
-	// spare is for the next proof: to draw a key takes as long as to use it, while packets wait.
-	spare nidkey.Ready
+	busy       time.Time  // until then the offers that were accepted without a challenge count
+	spare      ephemeral  // for the next proof with a peer that has none of its own
+	wanted     []roam.NID // of peers that are to get one
 }
 
 // exceeds reports whether so many offers came without a challenge that another one must show
@@ -79,7 +78,7 @@ func (c handshakes) prove(now time.Time, s *session) bool {
 		return false
 	}
 	h, ok := &handshake{nobody: Nonce{Len: 12}}, false
-	if h.ephemeral, ok = c.ephemeral(now); !ok || !c.draw(now, h.nobody.Bytes[:]) {
+	if h.ephemeral, ok = c.ephemeral(now, k); !ok || !c.draw(now, h.nobody.Bytes[:]) {
 		return false
 	}
 	s.hs = h
@@ -184,8 +183,8 @@ func (c handshakes) offer(now time.Time, s *session) {
 	sources, destinations := c.ends(now, s)
 	k := c.known[s.remoteNID]
 	path, ok := c.obstructed.nextEnds(s.remoteNID, k.offered, sources, destinations)
-	if k.offered == 0 && len(s.entry.Paths) > 0 {
-		path, ok = s.entry.Paths[0], true
+	if inUse := c.pathsOf(now, s); k.offered == 0 && len(inUse) > 0 {
+		path, ok = inUse[0], true
 	}
 	if !ok {
 		return
@@ -207,6 +206,14 @@ func (c handshakes) offer(now time.Time, s *session) {
 		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
 		c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
 	}
+}
+
+// pathsOf returns the paths of a session's entry, or those of the one that is about to be made.
+func (c *pathChoice) pathsOf(now time.Time, s *session) []Path {
+	if s.entry.Seq == 0 {
+		return c.pathsFor(now, s)
+	}
+	return s.entry.Paths
 }
 
 // proofForms says in which forms the n-th offer goes: encapsulated in UDP or not.
@@ -300,6 +307,9 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 		return "" // it waits until the old nonce is known to be silent
 	case c.isCrossed(s, local, remote):
 		return "" // the peer answers ours
+	}
+	c.pending.probeAhead(now, pending)
+	switch {
 	case challenge == 0 && c.prover.exceeds(now):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofMany
@@ -368,19 +378,19 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	if k == nil {
 		return nil
 	}
-	ephemeral, ok := c.ephemeral(now)
+	own, ok := c.ephemeral(now, k)
 	if !ok {
 		return nil
 	}
 	root, err := o.answer(transcript{
 		initiator: s.remoteNID, responder: s.localNID, initiatorNonce: theirs, responderNonce: s.localNonce,
-		offer: o.proof, answer: ephemeral.Public,
-	}, ephemeral, k.public, k.secret)
+		offer: o.proof, answer: own.Public,
+	}, &own, k.public, k.secret)
 	if err != nil {
 		return nil
 	}
 	p := ilnpwire.Proof{
-		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(now),
+		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: own.Public, Locators: c.listedInProof(now),
 	}
 	if p.Token = tokenOf(root, p); stands {
 		p.Token = tokenStands(root, p)

@@ -141,7 +141,6 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	}
 	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
-	c.sendProof(now, s, by, p.Encapsulated, q)
 	c.proved(now, s, by, p)
 	return ""
 }
@@ -157,7 +156,8 @@ func (c handshakes) proved(now time.Time, s *session, by Path, p ilnpwire.Packet
 	if p.Encapsulated {
 		s.restoreEncap(now, []Path{by})
 	}
-	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
+	c.pending.admitProven(now, s, p.Nonce)                 // before the entry: packets that come by that must not overtake it
+	c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the peer waits for nothing of it
 	c.beginAt(now, s, by)
 	s.startKnowing(p.Dst.L64)
 	c.establish(now, s, p.Nonce, by.Remote)
@@ -169,7 +169,7 @@ func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 	for _, k := range ps.byNIDs[s.nids()] {
 		if k.key.Nonce == n {
 			sent := k.sent
-			k.sent = nil
+			k.sent, k.held = nil, true // the answer to our first packet is right behind that to our offer
 			ps.admit(now, k, s)
 			ps.probes.inherit(s, sent)
 			return

@@ -126,6 +126,7 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 	c.establish(now, s, k.nonce, at)
 	if s.agreed != nil {
 		handshakes{c}.awaitConfirm(now, s)
+		c.emit(Admit{Pending: k.key, Key: s.key}) // its first packet is right behind the offer
 	}
 	if !k.proof.sent.IsZero() && s.update.state == untold {
 		c.repeatUpdate(now, s) // the lifetime in the proof was shorter than that of the locator
