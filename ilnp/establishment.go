@@ -33,6 +33,7 @@ const (
 
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
+	c.finish()
 	s := c.sessionOf(o.Key)
 	if s != nil {
 		c.attend(s)

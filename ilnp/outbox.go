@@ -6,20 +6,40 @@ import "time"
 // was refused.
 type outbox struct {
 	out      []Output
-	head     int // of out: what Poll has taken is before it
+	head     int      // of out: what Poll has taken is before it
+	rest     []func() // what is left to do of the input, once Poll has given the outputs so far
 	rejected map[string]rejection
 }
 
 // Poll returns the next thing to do; false: nothing more until the next Handle.
 func (o *outbox) Poll() (Output, bool) {
-	if o.head == len(o.out) {
+	for o.head == len(o.out) {
 		o.out, o.head = o.out[:0], 0
-		return nil, false
+		if len(o.rest) == 0 {
+			return nil, false
+		}
+		o.next()
 	}
 	next := o.out[o.head]
 	o.out[o.head] = nil
 	o.head++
 	return next, true
+}
+
+// behind has f called when the outputs so far have been carried out: a peer waits for them, and not for the rest.
+func (o *outbox) behind(f func()) { o.rest = append(o.rest, f) }
+
+// finish does what is left to do of earlier input. New input comes after all of that.
+func (o *outbox) finish() {
+	for len(o.rest) > 0 {
+		o.next()
+	}
+}
+
+func (o *outbox) next() {
+	f := o.rest[0]
+	o.rest = o.rest[1:]
+	f()
 }
 
 func (o *outbox) emit(next Output) { o.out = append(o.out, next) }

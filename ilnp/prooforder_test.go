@@ -120,18 +120,72 @@ func TestNothingAdmittedUnproven(t *testing.T) {
 			t.Errorf("%s: it has an entry", name)
 		}
 	}
-	p := newProofBench(t)
-	p.remember()
-	p.begun()
-	p.passed(p.a, p.b)
-	for i, s := range p.b.sent {
-		if q := p.b.parse(s); q.Proof != nil {
-			p.b.sent[i].Packet = p.forged(s.Packet)
+	for name, change := range map[string]func(p *proofBench, q ilnpwire.Packet, b []byte) []byte{
+		"forged": func(p *proofBench, _ ilnpwire.Packet, b []byte) []byte { return p.forged(b) },
+		"by the key alone": func(p *proofBench, q ilnpwire.Packet, _ []byte) []byte {
+			f := *q.Proof
+			f.Token[0] ^= 1
+			return p.sealed(1, netP, f, q.Nonce, p.session(p.a).localNonce)
+		},
+	} {
+		p := newProofBench(t)
+		p.remember()
+		p.begun()
+		p.passed(p.a, p.b)
+		for i, s := range p.b.sent {
+			if q := p.b.parse(s); q.Proof != nil {
+				p.b.sent[i].Packet = change(p, q, s.Packet)
+			}
+		}
+		got := strings.Join(p.passed(p.b, p.a), " ")
+		if strings.Contains(got, "admit") || p.session(p.a).state != Initiated || p.a.RejectedInput()[reasonProofForged] != 1 {
+			t.Errorf("an answer %s: a does %q, refused %v", name, got, p.a.RejectedInput())
 		}
 	}
-	if got := strings.Join(p.passed(p.b, p.a), " "); strings.Contains(got, "admit") || p.session(p.a).state != Initiated {
-		t.Errorf("a forged answer: %q", got)
+}
+
+// TestProofBeforeTheRest: an answer, and what was held for one, can be on its way before the session is there. The
+// session is there for what comes next.
+func TestProofBeforeTheRest(t *testing.T) {
+	offered := func() (p *proofBench, syn Observation) {
+		p = newProofBench(t)
+		p.remember()
+		p.begun()
+		probe, offer := p.a.sent[0], p.a.sent[1]
+		syn = pendingBy(p.a.parse(probe), p.own, 80)
+		syn.Held = true
+		p.b.see(syn)
+		p.b.HandlePacket(p.b.now, 1, offer.Packet)
+		return p, syn
 	}
+	p, _ := offered()
+	for _, want := range []string{"probe", "answer"} {
+		o, _ := p.b.Poll()
+		if _, is := o.(Transmit); !is || p.session(p.b) != nil {
+			t.Errorf("%T in place of the %s, a session %t", o, want, p.session(p.b) != nil)
+		}
+	}
+	if got := p.polled(p.b); got != "admit entry probe admit release" || p.session(p.b) == nil {
+		t.Errorf("then it does %q, a session %t", got, p.session(p.b) != nil)
+	}
+	for name, input := range map[string]func(p *proofBench, syn Observation){
+		"packet of the peer": func(p *proofBench, syn Observation) { p.b.HandleObservation(p.b.now, syn) },
+		"control message":    func(p *proofBench, _ Observation) { p.b.HandlePacket(p.b.now, 1, p.a.sent[1].Packet) },
+		"timer":              func(p *proofBench, _ Observation) { p.b.HandleTimeout(p.b.now.Add(pendingFirst)) },
+	} {
+		p, syn := offered()
+		if input(p, syn); p.session(p.b) == nil || len(p.b.pending.byKey) > 0 {
+			t.Errorf("%s: there is no session, or still a pending peer", name)
+		}
+		if got := p.polled(p.b); !strings.HasPrefix(got, "probe answer admit entry") || strings.Count(got, "probe") > 2 {
+			t.Errorf("%s: it does %q", name, got)
+		}
+	}
+	p, _ = offered()
+	p.polled(p.b)
+	p.passed(p.b, p.a)
+	p.passed(p.a, p.b)
+	p.wantProved()
 }
 
 // forged is a message of a proof whose MAC is another one.
@@ -176,4 +230,3 @@ func TestProbeOfAPeerThatProves(t *testing.T) {
 		t.Errorf("%d packets at the offer, %d of them probes", len(p.b.sent), n)
 	}
 }
-

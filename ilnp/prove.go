@@ -361,14 +361,8 @@ func (c handshakes) challenge(now time.Time, s *session, k *pendingPeer, by Path
 
 // proven makes a session of a pending peer that has proven itself, as of one that was validated.
 func (ps *pendingPeers) proven(now time.Time, k *pendingPeer, o *offered) {
-	sent := k.sent
-	k.offer, k.sent, k.quiet, k.encap = o, nil, !k.reached, o.encap
+	k.offer, k.quiet, k.encap = o, !k.reached, o.encap
 	ps.validate(now, k, k.key.Nonce, k.rtt)
-	if s := ps.cache.byNonce(k.key.Local, k.key.Remote.NID, k.key.Nonce); s != nil {
-		ps.probes.inherit(s, sent)
-	} else {
-		k.sent = sent
-	}
 }
 
 // agree derives the root of a session on the responder's side, and answers; nil: it cannot. stands: the session

@@ -141,7 +141,8 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	}
 	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
-	c.proved(now, s, by, p)
+	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
+	c.behind(func() { c.proved(now, s, by, p) })
 	return ""
 }
 
@@ -156,7 +157,6 @@ func (c handshakes) proved(now time.Time, s *session, by Path, p ilnpwire.Packet
 	if p.Encapsulated {
 		s.restoreEncap(now, []Path{by})
 	}
-	c.pending.admitProven(now, s, p.Nonce)                 // before the entry: packets that come by that must not overtake it
 	c.sendProof(now, s, by, p.Encapsulated, s.agreed.last) // the peer waits for nothing of it
 	c.beginAt(now, s, by)
 	s.startKnowing(p.Dst.L64)
