@@ -188,7 +188,15 @@ func TestProofBeforeTheRest(t *testing.T) {
 	}
 	p, _ = offered()
 	p.polled(p.b)
-	p.passed(p.b, p.a)
+	probe := p.b.sent[0]
+	p.a.see(pendingBy(p.b.parse(probe), p.own, len(probe.Packet)))
+	p.a.HandlePacket(p.a.now, 1, p.b.sent[1].Packet)
+	if o, _ := p.a.Poll(); p.session(p.a).state == Established {
+		t.Errorf("%T comes first, when the session is there", o)
+	} else if _, is := o.(Admit); !is {
+		t.Errorf("%T comes first", o)
+	}
+	p.polled(p.a)
 	p.passed(p.a, p.b)
 	p.wantProved()
 }
