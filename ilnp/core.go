@@ -148,7 +148,8 @@ func (c *Core) PollTimeout() (time.Time, bool) {
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
 	for {
-		c.finish()
+		for c.goOn() {
+		}
 		m, t, due := c.deadlines.Due(now)
 		if !due {
 			return

@@ -33,7 +33,8 @@ const (
 
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
-	c.finish()
+	for c.goOn() {
+	}
 	s := c.sessionOf(o.Key)
 	if s != nil {
 		c.attend(s)

@@ -15,10 +15,9 @@ type outbox struct {
 func (o *outbox) Poll() (Output, bool) {
 	for o.head == len(o.out) {
 		o.out, o.head = o.out[:0], 0
-		if len(o.rest) == 0 {
+		if !o.goOn() {
 			return nil, false
 		}
-		o.next()
 	}
 	next := o.out[o.head]
 	o.out[o.head] = nil
@@ -29,17 +28,16 @@ func (o *outbox) Poll() (Output, bool) {
 // behind has f called when the outputs so far have been carried out: a peer waits for them, and not for the rest.
 func (o *outbox) behind(f func()) { o.rest = append(o.rest, f) }
 
-// finish does what is left to do of earlier input. New input comes after all of that.
-func (o *outbox) finish() {
-	for len(o.rest) > 0 {
-		o.next()
+// goOn does the next thing that is left to do of earlier input, and reports whether there was one. New input comes
+// after all of them.
+func (o *outbox) goOn() bool {
+	if len(o.rest) == 0 {
+		return false
 	}
-}
-
-func (o *outbox) next() {
 	f := o.rest[0]
 	o.rest = o.rest[1:]
 	f()
+	return true
 }
 
 func (o *outbox) emit(next Output) { o.out = append(o.out, next) }

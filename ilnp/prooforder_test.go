@@ -138,8 +138,9 @@ func TestNothingAdmittedUnproven(t *testing.T) {
 			}
 		}
 		got := strings.Join(p.passed(p.b, p.a), " ")
-		if strings.Contains(got, "admit") || p.session(p.a).state != Initiated || p.a.RejectedInput()[reasonProofForged] != 1 {
-			t.Errorf("an answer %s: a does %q, refused %v", name, got, p.a.RejectedInput())
+		refused := p.a.RejectedInput()
+		if strings.Contains(got, "admit") || p.session(p.a).state != Initiated || refused[reasonProofForged] != 1 {
+			t.Errorf("an answer %s: a does %q, refused %v", name, got, refused)
 		}
 	}
 }
@@ -170,15 +171,17 @@ func TestProofBeforeTheRest(t *testing.T) {
 	}
 	const whole = "probe answer admit entry probe admit release"
 	for name, c := range map[string]struct {
-		input func(p *proofBench, syn Observation)
+		input func(b *bench, syn Observation, offer []byte)
 		more  string
 	}{
-		"packet of the peer": {func(p *proofBench, syn Observation) { p.b.HandleObservation(p.b.now, syn) }, " admit"},
-		"control message":    {func(p *proofBench, _ Observation) { p.b.HandlePacket(p.b.now, 1, p.a.sent[1].Packet) }, " probe answer"},
-		"timers":             {func(p *proofBench, _ Observation) { p.b.HandleTimeout(p.b.now.Add(pendingFirst)) }, " probe probe answer"},
+		"packet of the peer": {func(b *bench, syn Observation, _ []byte) { b.HandleObservation(b.now, syn) }, " admit"},
+		"control message":    {func(b *bench, _ Observation, offer []byte) { b.HandlePacket(b.now, 1, offer) }, " probe answer"},
+		"timers": {func(b *bench, _ Observation, _ []byte) {
+			b.HandleTimeout(b.now.Add(pendingFirst))
+		}, " probe probe answer"},
 	} {
 		p, syn := offered()
-		c.input(p, syn)
+		c.input(p.b, syn, p.a.sent[1].Packet)
 		if p.session(p.b) == nil || len(p.b.pending.byKey) > 0 {
 			t.Errorf("%s: there is no session, or still a pending peer", name)
 		}

@@ -13,7 +13,6 @@ const (
 	pendingFirst = 300 * time.Millisecond // to the second probe, doubled each time
 	pendingTries = 6                      // 19 s in all
 	deferral     = 2 * pendingFirst       // of probes to another locator of one: two have had no answer at the first
-	pendingProof = 20 * time.Millisecond  // in which the offer, or the answer, of a peer that has to prove itself is behind its probe
 	pendingAgain = 100 * time.Millisecond // least time between probes that packets of the peer cause
 	silenceMin   = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
 	silenceTries = 3                      // how often it is probed, doubling that, where two nodes may be: 1.4 s in all
@@ -128,14 +127,6 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 		return
 	}
 	ps.probeInTurn(now, k)
-}
-
-// probeAhead sends a pending peer its first probe, unless that has left: its programs hand the answer to an offer over
-// only behind another packet with our nonce.
-func (ps *pendingPeers) probeAhead(now time.Time, k *pendingPeer) {
-	if k != nil && k.tries == 0 {
-		ps.probeInTurn(now, k)
-	}
 }
 
 // isElsewhere reports whether the peer with that nonce is about to be validated at another
