@@ -175,7 +175,9 @@ func TestProofBeforeTheRest(t *testing.T) {
 		more  string
 	}{
 		"packet of the peer": {func(b *bench, syn Observation, _ []byte) { b.HandleObservation(b.now, syn) }, " admit"},
-		"control message":    {func(b *bench, _ Observation, offer []byte) { b.HandlePacket(b.now, 1, offer) }, " probe answer"},
+		"control message": {func(b *bench, _ Observation, offer []byte) {
+			b.HandlePacket(b.now, 1, offer)
+		}, " probe answer"},
 		"timers": {func(b *bench, _ Observation, _ []byte) {
 			b.HandleTimeout(b.now.Add(pendingFirst))
 		}, " probe probe answer"},
