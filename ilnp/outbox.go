@@ -7,7 +7,7 @@ import "time"
 type outbox struct {
 	out      []Output
 	head     int      // of out: what Poll has taken is before it
-	rest     []func() // what is left to do of the input, once Poll has given the outputs so far
+	rest     []func() // what is left to do of the input once the outputs so far, which a peer waits for, were carried out
 	rejected map[string]rejection
 }
 
@@ -24,9 +24,6 @@ func (o *outbox) Poll() (Output, bool) {
 	o.head++
 	return next, true
 }
-
-// behind has f called when the outputs so far have been carried out: a peer waits for them, and not for the rest.
-func (o *outbox) behind(f func()) { o.rest = append(o.rest, f) }
 
 // goOn does the next thing that is left to do of earlier input, and reports whether there was one. New input comes
 // after all of them.

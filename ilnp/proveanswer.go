@@ -154,7 +154,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
 	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
-	c.behind(func() { c.proved(now, s, by, p) })
+	c.rest = append(c.rest, func() { c.proved(now, s, by, p) })
 	return ""
 }
 

@@ -113,7 +113,7 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 	} else if s.agreed = (handshakes{c}).agree(now, s, k.offer, k.nonce, false); s.agreed == nil {
 		c.pending.drop(now, k)
 	} else {
-		c.behind(func() { c.begun(now, s, k, old) }) // the peer waits for the answer
+		c.rest = append(c.rest, func() { c.begun(now, s, k, old) }) // the peer waits for the answer
 	}
 }
 
