@@ -7,7 +7,7 @@ import "time"
 type outbox struct {
 	out      []Output
 	head     int      // of out: what Poll has taken is before it
-	rest     []func() // what is left to do of the input once the outputs so far, which a peer waits for, were carried out
+	rest     []func() // what is left to do of the input once the outputs so far were carried out, which a peer awaits
 	rejected map[string]rejection
 }
 

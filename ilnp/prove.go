@@ -183,7 +183,11 @@ func (c handshakes) offer(now time.Time, s *session) {
 	sources, destinations := c.ends(now, s)
 	k := c.known[s.remoteNID]
 	path, ok := c.obstructed.nextEnds(s.remoteNID, k.offered, sources, destinations)
-	if inUse := c.pathsOf(now, s); k.offered == 0 && len(inUse) > 0 {
+	inUse := s.entry.Paths
+	if s.entry.Seq == 0 { // it is about to be made
+		inUse = c.pathsFor(now, s)
+	}
+	if k.offered == 0 && len(inUse) > 0 {
 		path, ok = inUse[0], true
 	}
 	if !ok {
@@ -206,14 +210,6 @@ func (c handshakes) offer(now time.Time, s *session) {
 		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
 		c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
 	}
-}
-
-// pathsOf returns the paths of a session's entry, or those of the one that is about to be made.
-func (c *pathChoice) pathsOf(now time.Time, s *session) []Path {
-	if s.entry.Seq == 0 {
-		return c.pathsFor(now, s)
-	}
-	return s.entry.Paths
 }
 
 // proofForms says in which forms the n-th offer goes: encapsulated in UDP or not.
