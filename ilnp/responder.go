@@ -109,16 +109,16 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 		c.makeEntry(now)
 	}
 	if k.offer == nil {
-		c.begun(now, s, k, old)
+		handshakes{c}.begun(now, s, k, old)
 	} else if s.agreed = (handshakes{c}).agree(now, s, k.offer, k.nonce, false); s.agreed == nil {
 		c.pending.drop(now, k)
 	} else {
-		c.rest = append(c.rest, func() { c.begun(now, s, k, old) }) // the peer waits for the answer
+		c.rest = append(c.rest, func() { handshakes{c}.begun(now, s, k, old) }) // the peer waits for the answer
 	}
 }
 
 // begun lets the session of a validated peer begin: see startFrom.
-func (c *Core) begun(now time.Time, s *session, k *pendingPeer, old *session) {
+func (c handshakes) begun(now time.Time, s *session, k *pendingPeer, old *session) {
 	at, sent := k.key.Remote.L64, tokens(nil)
 	if s.agreed != nil {
 		sent, k.sent = k.sent, nil // its answers count as the session's
@@ -135,7 +135,7 @@ func (c *Core) begun(now time.Time, s *session, k *pendingPeer, old *session) {
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, at)
 	if s.agreed != nil {
-		handshakes{c}.awaitConfirm(now, s)
+		c.awaitConfirm(now, s)
 		c.emit(Admit{Pending: k.key, Key: s.key}) // its first packet is right behind the offer
 	}
 	if !k.proof.sent.IsZero() && s.update.state == untold {
