@@ -147,7 +147,13 @@ func (c *Core) PollTimeout() (time.Time, bool) {
 
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
-	for m, t, due := c.deadlines.Due(now); due; m, t, due = c.deadlines.Due(now) {
+	for {
+		for c.goOn() {
+		}
+		m, t, due := c.deadlines.Due(now)
+		if !due {
+			return
+		}
 		switch m := m.(type) {
 		case *session:
 			c.sessionTimeout(now, m, t)

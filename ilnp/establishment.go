@@ -33,6 +33,8 @@ const (
 
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
+	for c.goOn() {
+	}
 	s := c.sessionOf(o.Key)
 	if s != nil {
 		c.attend(s)
@@ -101,9 +103,7 @@ func (c *Core) handleMiss(now time.Time, key SessionKey) {
 		}
 		s = k.initiated(key, c.cfg.ownNID(key.Local), n)
 	}
-	c.initiate(now, s)
-	if s.hs != nil {
-		handshakes{c}.offer(now, s) // ahead of the packets
+	if c.initiate(now, s); s.hs != nil {
 		c.emit(Release{Key: key})
 		return // offers find the path: until one is answered, replies to probes show nothing
 	}
@@ -129,14 +129,16 @@ func (c *Core) initiate(now time.Time, s *session) {
 	s.lastTx, s.lastMove = now, time.Time{}
 	c.addSession(now, s, "a packet of ours was the first")
 	s.state, s.fallback, s.remembered = Initiated, noFallback, false
+	c.ageRemotes(now, s)
 	if c.isPlain(now, s) {
 		s.state, s.fallback, s.remembered = Plain, withoutILNP, true
 	} else {
 		c.arm(&s.schedule, timerSetup, now, s.patience())
 		c.awaitRule(now, s)
-		handshakes{c}.prove(now, s)
+		if h := (handshakes{c}); h.prove(now, s) {
+			h.offer(now, s) // ahead of the packets, and of the entry, as all else waits for the answer
+		}
 	}
-	c.ageRemotes(now, s)
 	c.refresh(now, s)
 }
 

@@ -28,9 +28,7 @@ const (
 
 // handshake is what the initiator of a proof has until the answer comes.
 type handshake struct {
-	ephemeral  nidkey.Ready
-	es         nidkey.Secret // of that and of esWith, the peer's key as it was then
-	esWith     nidkey.Public
+	ephemeral  ephemeral
 	offers     []ilnpwire.Proof             // the last few
 	challenge  [ilnpwire.ProofTokenLen]byte // zero: there was none
 	challenged time.Time                    // when the last one came
@@ -211,23 +209,28 @@ func shared(pairs ...pair) (secrets []nidkey.Secret, err error) {
 
 // answered derives the root on the initiator's side.
 func (h *handshake) answered(t transcript, own nidkey.Ready, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
-	s, err := shared(pair{h.ephemeral, t.answer}, pair{own, t.answer})
-	if err == nil {
-		err = h.share(peer)
-	}
+	s, err := shared(pair{h.ephemeral.Ready, t.answer}, pair{own, t.answer})
 	if err != nil {
 		return nil, err
 	}
-	return rootOf(t, ss, h.es, s[0], s[1]), nil
+	es, err := h.ephemeral.share(peer)
+	if err != nil {
+		return nil, err
+	}
+	return rootOf(t, ss, es, s[0], s[1]), nil
 }
 
 // answer derives the root on the responder's side. es was computed as the offer was accepted.
-func (o *offered) answer(t transcript, ephemeral nidkey.Ready, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
-	s, err := shared(pair{ephemeral, o.proof.Ephemeral}, pair{ephemeral, peer})
+func (o *offered) answer(t transcript, own *ephemeral, peer nidkey.Public, ss nidkey.Secret) ([]byte, error) {
+	ee, err := own.Shared(o.proof.Ephemeral)
 	if err != nil {
 		return nil, err
 	}
-	return rootOf(t, ss, o.es, s[0], s[1]), nil
+	se, err := own.share(peer)
+	if err != nil {
+		return nil, err
+	}
+	return rootOf(t, ss, o.es, ee, se), nil
 }
 
 // freshness is what a responder remembers of one peer's offers, and an initiator of its own. It

@@ -6,20 +6,35 @@ import "time"
 // was refused.
 type outbox struct {
 	out      []Output
-	head     int // of out: what Poll has taken is before it
+	head     int      // of out: what Poll has taken is before it
+	rest     []func() // what is left to do of the input once the outputs so far were carried out, which a peer awaits
 	rejected map[string]rejection
 }
 
 // Poll returns the next thing to do; false: nothing more until the next Handle.
 func (o *outbox) Poll() (Output, bool) {
-	if o.head == len(o.out) {
+	for o.head == len(o.out) {
 		o.out, o.head = o.out[:0], 0
-		return nil, false
+		if !o.goOn() {
+			return nil, false
+		}
 	}
 	next := o.out[o.head]
 	o.out[o.head] = nil
 	o.head++
 	return next, true
+}
+
+// goOn does the next thing that is left to do of earlier input, and reports whether there was one. New input comes
+// after all of them.
+func (o *outbox) goOn() bool {
+	if len(o.rest) == 0 {
+		return false
+	}
+	f := o.rest[0]
+	o.rest = o.rest[1:]
+	f()
+	return true
 }
 
 func (o *outbox) emit(next Output) { o.out = append(o.out, next) }

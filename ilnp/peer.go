@@ -32,6 +32,9 @@ type correspondent struct {
 	offered    int                   // offers to it since the last one that was answered
 	proofKeys  map[SessionKey][]byte // by receiver and sender; made when first asked for
 
+	spare      ephemeral // for the next proof with it, after a first one
+	wantsSpare bool      // it is to get one
+
 	formerProofs []byte // key of the MACs of its proofs towards our former NID; nil: not asked for yet
 }
 

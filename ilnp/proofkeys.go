@@ -7,52 +7,85 @@ import (
 )
 
 // An operation with a key takes some 50 us, and first packets wait meanwhile. So those that need nothing of the peer's
-// message are done before it comes: a key for the next proof is drawn after this one, and an initiator computes a
-// secret while the answer is under way.
+// message are done before it comes: after a proof, keys for the next one are drawn, one of them for a proof with the
+// same peer. Its secret with the peer's key is es of an initiator and se of a responder.
 
 // spareAfter is when the next key is drawn: what follows a proof comes first.
 const spareAfter = 100 * time.Millisecond
 
-// ephemeral returns a key for one proof, and has the next one drawn later.
-func (c handshakes) ephemeral(now time.Time) (k nidkey.Ready, ok bool) {
-	if k = c.prover.spare; k == (nidkey.Ready{}) {
-		k, ok = c.drawKey(now)
-	} else {
-		c.prover.spare, ok = nidkey.Ready{}, true
+// ephemeral is a key for one proof.
+type ephemeral struct {
+	nidkey.Ready
+	secret nidkey.Secret // with the key of the peer that follows, once it was computed
+	with   nidkey.Public
+}
+
+// share returns the secret of this key and the peer's key, which it computes unless it is there.
+func (e *ephemeral) share(peer nidkey.Public) (s nidkey.Secret, err error) {
+	if e.with != peer || !e.secret.Present() {
+		e.with = peer
+		e.secret, err = e.Shared(peer)
+	}
+	return e.secret, err
+}
+
+// ephemeral returns a key for one proof with a peer, and has the next ones drawn later.
+func (c handshakes) ephemeral(now time.Time, k *correspondent) (e ephemeral, ok bool) {
+	for _, spare := range []*ephemeral{&k.spare, &c.prover.spare} {
+		if !ok && *spare != (ephemeral{}) {
+			e, *spare, ok = *spare, ephemeral{}, true
+		}
+	}
+	if !ok {
+		e, ok = c.drawKey(now)
+	}
+	if !k.wantsSpare {
+		k.wantsSpare, c.prover.wanted = true, append(c.prover.wanted, k.nid)
 	}
 	c.arm(&c.host.schedule, timerSpare, now, spareAfter)
-	return k, ok
+	return e, ok
 }
 
-// drawSpare draws the key for the next proof.
+// drawSpare draws the key for the next proof with any peer, or else the one for the next with a certain peer. More are
+// drawn later: packets of sessions may wait.
 func (c handshakes) drawSpare(now time.Time) {
-	if c.cache.proving && c.prover.spare == (nidkey.Ready{}) {
+	if !c.cache.proving {
+		return
+	}
+	if c.prover.spare == (ephemeral{}) {
 		c.prover.spare, _ = c.drawKey(now)
+	} else if list := c.prover.wanted; len(list) > 0 {
+		c.prover.wanted = list[1:]
+		if k := c.known[list[0]]; k != nil {
+			c.drawSpareFor(now, k)
+		}
+	}
+	if len(c.prover.wanted) > 0 {
+		c.arm(&c.host.schedule, timerSpare, now, spareAfter)
 	}
 }
 
-func (c handshakes) drawKey(now time.Time) (nidkey.Ready, bool) {
+func (c handshakes) drawSpareFor(now time.Time, k *correspondent) {
+	k.wantsSpare = false
+	if k.spare == (ephemeral{}) && c.proves(k.nid) && !k.retired {
+		k.spare, _ = c.drawKey(now)
+		_, _ = k.spare.share(k.public) // it fails again when it is needed
+	}
+}
+
+func (c handshakes) drawKey(now time.Time) (ephemeral, bool) {
 	var random [nidkey.KeyLen]byte
 	if !c.draw(now, random[:]) {
-		return nidkey.Ready{}, false
+		return ephemeral{}, false
 	}
 	k, err := nidkey.ReadyEphemeral(random)
-	return k, err == nil
+	return ephemeral{Ready: k}, err == nil
 }
 
 // shareAhead computes what an offer and its answer have in common with the peer's key, which does not depend on the
 // answer.
 func (c handshakes) shareAhead(s *session) {
 	if k := c.known[s.remoteNID]; s.hs != nil && k != nil {
-		_ = s.hs.share(k.public) // it fails again when the answer comes
+		_, _ = s.hs.ephemeral.share(k.public) // it fails again when the answer comes
 	}
-}
-
-// share computes the secret of our ephemeral key and the peer's key, unless it is there.
-func (h *handshake) share(peer nidkey.Public) (err error) {
-	if h.esWith != peer || !h.es.Present() {
-		h.esWith = peer
-		h.es, err = h.ephemeral.Shared(peer)
-	}
-	return err
 }

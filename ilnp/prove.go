@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"roam"
-	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -47,9 +46,9 @@ func (ca *cache) proves(nid roam.NID) bool {
 type prover struct {
 	counter    uint64 // of the last offer
 	challenges challenges
-	busy       time.Time // until then the offers that were accepted without a challenge count
-	// spare is for the next proof: to draw a key takes as long as to use it, while packets wait.
-	spare nidkey.Ready
+	busy       time.Time  // until then the offers that were accepted without a challenge count
+	spare      ephemeral  // for the next proof with a peer that has none of its own
+	wanted     []roam.NID // of peers that are to get one
 }
 
 // exceeds reports whether so many offers came without a challenge that another one must show
@@ -79,7 +78,7 @@ func (c handshakes) prove(now time.Time, s *session) bool {
 		return false
 	}
 	h, ok := &handshake{nobody: Nonce{Len: 12}}, false
-	if h.ephemeral, ok = c.ephemeral(now); !ok || !c.draw(now, h.nobody.Bytes[:]) {
+	if h.ephemeral, ok = c.ephemeral(now, k); !ok || !c.draw(now, h.nobody.Bytes[:]) {
 		return false
 	}
 	s.hs = h
@@ -184,8 +183,12 @@ func (c handshakes) offer(now time.Time, s *session) {
 	sources, destinations := c.ends(now, s)
 	k := c.known[s.remoteNID]
 	path, ok := c.obstructed.nextEnds(s.remoteNID, k.offered, sources, destinations)
-	if k.offered == 0 && len(s.entry.Paths) > 0 {
-		path, ok = s.entry.Paths[0], true
+	inUse := s.entry.Paths
+	if s.entry.Seq == 0 { // it is about to be made
+		inUse = c.pathsFor(now, s)
+	}
+	if k.offered == 0 && len(inUse) > 0 {
+		path, ok = inUse[0], true
 	}
 	if !ok {
 		return
@@ -300,6 +303,9 @@ func (c handshakes) handleOffer(now time.Time, key []byte, by Path, p ilnpwire.P
 		return "" // it waits until the old nonce is known to be silent
 	case c.isCrossed(s, local, remote):
 		return "" // the peer answers ours
+	}
+	c.pending.probeAhead(now, pending)
+	switch {
 	case challenge == 0 && c.prover.exceeds(now):
 		c.challenge(now, s, pending, by, p)
 		return reasonProofMany
@@ -351,14 +357,8 @@ func (c handshakes) challenge(now time.Time, s *session, k *pendingPeer, by Path
 
 // proven makes a session of a pending peer that has proven itself, as of one that was validated.
 func (ps *pendingPeers) proven(now time.Time, k *pendingPeer, o *offered) {
-	sent := k.sent
-	k.offer, k.sent, k.quiet, k.encap = o, nil, !k.reached, o.encap
+	k.offer, k.quiet, k.encap = o, !k.reached, o.encap
 	ps.validate(now, k, k.key.Nonce, k.rtt)
-	if s := ps.cache.byNonce(k.key.Local, k.key.Remote.NID, k.key.Nonce); s != nil {
-		ps.probes.inherit(s, sent)
-	} else {
-		k.sent = sent
-	}
 }
 
 // agree derives the root of a session on the responder's side, and answers; nil: it cannot. stands: the session
@@ -368,19 +368,19 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	if k == nil {
 		return nil
 	}
-	ephemeral, ok := c.ephemeral(now)
+	own, ok := c.ephemeral(now, k)
 	if !ok {
 		return nil
 	}
 	root, err := o.answer(transcript{
 		initiator: s.remoteNID, responder: s.localNID, initiatorNonce: theirs, responderNonce: s.localNonce,
-		offer: o.proof, answer: ephemeral.Public,
-	}, ephemeral, k.public, k.secret)
+		offer: o.proof, answer: own.Public,
+	}, &own, k.public, k.secret)
 	if err != nil {
 		return nil
 	}
 	p := ilnpwire.Proof{
-		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: ephemeral.Public, Locators: c.listedInProof(now),
+		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: own.Public, Locators: c.listedInProof(now),
 	}
 	if p.Token = tokenOf(root, p); stands {
 		p.Token = tokenStands(root, p)

@@ -40,6 +40,18 @@ func (c handshakes) handleAnswer(now time.Time, key []byte, by Path, p ilnpwire.
 	return reasonProofForged
 }
 
+// pendingProof is how long a pending peer that has to prove itself gets no probe: its offer, or its answer, is right
+// behind its own probe.
+const pendingProof = 20 * time.Millisecond
+
+// probeAhead sends a pending peer its first probe, unless that has left: its programs hand the answer to an offer over
+// only behind another packet with our nonce.
+func (ps *pendingPeers) probeAhead(now time.Time, k *pendingPeer) {
+	if k != nil && k.tries == 0 {
+		ps.probeInTurn(now, k)
+	}
+}
+
 // askProof asks a pending peer for a proof that has answered probes with a nonce for a while and has offered none: it
 // may have a session that this host has lost. Our nonce for it is a function of both ends, so it may be that of the
 // session, and the peer notices nothing. A host that has a session has a handshake or a proof.
@@ -141,8 +153,8 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	}
 	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
-	c.sendProof(now, s, by, p.Encapsulated, q)
-	c.proved(now, s, by, p)
+	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
+	c.rest = append(c.rest, func() { c.proved(now, s, by, p) })
 	return ""
 }
 
@@ -157,7 +169,7 @@ func (c handshakes) proved(now time.Time, s *session, by Path, p ilnpwire.Packet
 	if p.Encapsulated {
 		s.restoreEncap(now, []Path{by})
 	}
-	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
+	c.sendProof(now, s, by, p.Encapsulated, s.agreed.last)
 	c.beginAt(now, s, by)
 	s.startKnowing(p.Dst.L64)
 	c.establish(now, s, p.Nonce, by.Remote)
@@ -169,7 +181,7 @@ func (ps *pendingPeers) admitProven(now time.Time, s *session, n Nonce) {
 	for _, k := range ps.byNIDs[s.nids()] {
 		if k.key.Nonce == n {
 			sent := k.sent
-			k.sent = nil
+			k.sent, k.held = nil, true // the answer to our first packet is right behind that to our offer
 			ps.admit(now, k, s)
 			ps.probes.inherit(s, sent)
 			return

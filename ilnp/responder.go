@@ -108,24 +108,35 @@ func (c *Core) startFrom(now time.Time, k *pendingPeer, old *session) {
 		}
 		c.makeEntry(now)
 	}
-	if k.offer != nil {
-		if s.agreed = (handshakes{c}).agree(now, s, k.offer, k.nonce, false); s.agreed == nil {
-			c.pending.drop(now, k)
-			return
-		}
+	if k.offer == nil {
+		handshakes{c}.begun(now, s, k, old)
+	} else if s.agreed = (handshakes{c}).agree(now, s, k.offer, k.nonce, false); s.agreed == nil {
+		c.pending.drop(now, k)
+	} else {
+		c.rest = append(c.rest, func() { handshakes{c}.begun(now, s, k, old) }) // the peer waits for the answer
+	}
+}
+
+// begun lets the session of a validated peer begin: see startFrom.
+func (c handshakes) begun(now time.Time, s *session, k *pendingPeer, old *session) {
+	at, sent := k.key.Remote.L64, tokens(nil)
+	if s.agreed != nil {
+		sent, k.sent = k.sent, nil // its answers count as the session's
 	}
 	if old != nil && old.hs != nil && s.agreed != nil && s.localNID < s.remoteNID {
 		s.crossed = &crossed{old.hs, old.localNonce}
 	}
 	c.pending.admit(now, k, s) // before the entry: packets that come by that must not overtake it
 	c.addSession(now, s, "a packet of the correspondent was the first")
+	c.probes.inherit(s, sent)
 	if !s.owned {
 		c.names.unnamed.enter(s, at)
 	}
 	s.startKnowing(k.at.L64)
 	c.establish(now, s, k.nonce, at)
 	if s.agreed != nil {
-		handshakes{c}.awaitConfirm(now, s)
+		c.awaitConfirm(now, s)
+		c.emit(Admit{Pending: k.key, Key: s.key}) // its first packet is right behind the offer
 	}
 	if !k.proof.sent.IsZero() && s.update.state == untold {
 		c.repeatUpdate(now, s) // the lifetime in the proof was shorter than that of the locator

@@ -122,6 +122,10 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 		ps.wake(now, k, deferral)
 		return
 	}
+	if ps.cache.proves(key.Remote.NID) { // an offer is answered behind a probe; behind an answer none is due
+		ps.wake(now, k, pendingProof)
+		return
+	}
 	ps.probeInTurn(now, k)
 }
 
