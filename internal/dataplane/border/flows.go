@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -45,27 +44,19 @@ type FlowEntry struct {
 	Announced []roam.L64
 }
 
-// flowTries is how often a flow is read whose place was another one's just before.
-const flowTries = 3
-
-// Flow returns one flow; false: there is none. A program may give a place to another flow meanwhile, so
-// what a set holds is read before its nonces, and again behind them.
+// Flow returns one flow; false: there is none. Programs write a flow's nonces before its key, so the key is
+// read first. Only Forget frees a place, which must not run at the same time.
 func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
-	var before, s bpfFlowSet
+	var s bpfFlowSet
 	var rest bpfNonceSet
 	key := keyOf(k)
 	set := setOf(key, p.objs.FlowSets.MaxEntries())
-	for range flowTries {
-		if p.objs.FlowSets.Lookup(set, &before) != nil || p.objs.NonceSets.Lookup(set, &rest) != nil ||
-			p.objs.FlowSets.Lookup(set, &s) != nil {
-			return FlowEntry{}, false
-		}
-		i := slices.IndexFunc(s.Flow[:], func(f bpfFlow) bool { return f.Key == key })
-		if i < 0 || key.Inside == (bpfHalf{}) { // that of a free place is 0
-			break
-		}
-		if before.Flow[i].Key == key {
-			return entry(bpfWholeFlow{Flow: s.Flow[i], Nonces: rest.Nonces[i]}, t), true
+	if p.objs.FlowSets.Lookup(set, &s) != nil || p.objs.NonceSets.Lookup(set, &rest) != nil {
+		return FlowEntry{}, false
+	}
+	for i, f := range s.Flow {
+		if f.Key == key && key.Inside != (bpfHalf{}) { // that of a free place is 0
+			return entry(bpfWholeFlow{Flow: f, Nonces: rest.Nonces[i]}, t), true
 		}
 	}
 	var f bpfWholeFlow
@@ -78,33 +69,23 @@ func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
 // setsOfBatch is how many sets are read at a time.
 const setsOfBatch = 256
 
-// Flows returns all flows.
+// Flows returns all flows, as Flow does.
 func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
 	var list []FlowEntry
-	var before, sets [setsOfBatch]bpfFlowSet // as in Flow
-	var rest [setsOfBatch]bpfNonceSet
-	var at [3]ebpf.MapBatchCursor
+	sets, rest, numbers := make([]bpfFlowSet, setsOfBatch), make([]bpfNonceSet, setsOfBatch), make([]uint32, setsOfBatch)
+	var at, also ebpf.MapBatchCursor // both arrays are read in the order of their numbers
 	for more := true; more; {
-		n := 0
-		for i, read := range []struct {
-			from *ebpf.Map
-			to   any
-		}{{p.objs.FlowSets, before[:]}, {p.objs.NonceSets, rest[:]}, {p.objs.FlowSets, sets[:]}} {
-			var err error
-			n, err = read.from.BatchLookup(&at[i], make([]uint32, setsOfBatch), read.to, nil)
-			if more = err == nil; !more && !errors.Is(err, ebpf.ErrKeyNotExist) {
-				return nil, fmt.Errorf("read sets of flows: %w", err)
-			}
+		n, err := p.objs.FlowSets.BatchLookup(&at, numbers, sets, nil)
+		if more = err == nil; more || errors.Is(err, ebpf.ErrKeyNotExist) {
+			_, err = p.objs.NonceSets.BatchLookup(&also, numbers, rest, nil)
 		}
-		for i := range n {
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, fmt.Errorf("read sets of flows: %w", err)
+		}
+		for i := range sets[:n] {
 			for j, f := range sets[i].Flow {
-				if f.Key.Inside == (bpfHalf{}) {
-					continue
-				}
-				if before[i].Flow[j].Key == f.Key {
+				if f.Key.Inside != (bpfHalf{}) {
 					list = append(list, entry(bpfWholeFlow{Flow: f, Nonces: rest[i].Nonces[j]}, t))
-				} else if e, ok := p.Flow(flowKey(f.Key), t); ok {
-					list = append(list, e)
 				}
 			}
 		}

@@ -93,12 +93,37 @@ func newSharers(t *testing.T, n int) sharers {
 
 func (s sharers) key(i int) sbr.FlowKey { return sbr.FlowKey{Inside: insideNID, Outside: s.outside[i]} }
 
+// own returns the nonces of a flow.
+func own(i int) (out, in ilnp.Nonce) {
+	out, in = outward, inward
+	out.Bytes[3], in.Bytes[3] = byte(2*i), byte(2*i+1)
+	return out, in
+}
+
 // nonces has both nodes of a flow send one.
 func (s sharers) nonces(i int) {
 	s.Helper()
+	out, in := own(i)
 	far := roam.ILV{L64: remote, NID: s.outside[i]}
-	s.run(s.objs.SbrInsideIngress, s.echo(mine, far, outward, true, 1, 56))
-	s.run(s.objs.SbrUplinkIngress, s.echo(far, roam.ILV{L64: siteA, NID: insideNID}, inward, false, 1, 56))
+	s.run(s.objs.SbrInsideIngress, s.echo(mine, far, out, true, 1, 56))
+	s.run(s.objs.SbrUplinkIngress, s.echo(far, roam.ILV{L64: siteA, NID: insideNID}, in, false, 1, 56))
+}
+
+// wantOwnNonces fails if a flow that is listed has the nonces of another one.
+func (s sharers) wantOwnNonces() {
+	s.Helper()
+	list, err := s.Flows(s.table)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, f := range list {
+		out, in := own(slices.Index(s.outside, f.Outside))
+		one, _ := s.Flow(f.FlowKey, s.table)
+		if f.Outward != out || f.Inward != in || one.Outward != out || one.Inward != in {
+			s.Errorf("flow %v has nonces %x and %x, by itself %x and %x", f.FlowKey, f.Outward.Bytes, f.Inward.Bytes,
+				one.Outward.Bytes, one.Inward.Bytes)
+		}
+	}
 }
 
 // wantLeaving fails if a datagram of a flow does not leave from that locator, as one of a flow or of none.
@@ -139,6 +164,7 @@ func TestSharedSet(t *testing.T) {
 	if got := s.placed(); !slices.Equal(got, []int{0, 1, 2, 3}) || s.known() != 6 {
 		t.Errorf("flows %v have a place, %d are known", got, s.known())
 	}
+	s.wantOwnNonces()
 	for i := range 6 {
 		s.wantLeaving(i, siteA, true)
 		if err := s.Announce(s.key(i), s.table, []roam.L64{siteB}); err != nil {
@@ -168,6 +194,7 @@ func TestSharedSet(t *testing.T) {
 	if got := s.placed(); !slices.Equal(got, []int{0, 6, 2, 3}) || s.known() != 5 {
 		t.Errorf("flows %v have a place, %d are known", got, s.known())
 	}
+	s.wantOwnNonces()
 	for _, i := range []int{0, 2, 3, 4, 6} {
 		s.wantLeaving(i, siteA, true)
 	}
@@ -183,8 +210,9 @@ func TestFlowRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		far := roam.ILV{L64: remote, NID: s.outside[i]}
+		_, in := own(i)
 		s.run(s.objs.SbrInsideIngress, s.echo(mine, far, newer, true, 1, 56))
-		s.run(s.objs.SbrUplinkIngress, s.echo(far, roam.ILV{L64: siteA, NID: insideNID}, inward, false, 1, 56))
+		s.run(s.objs.SbrUplinkIngress, s.echo(far, roam.ILV{L64: siteA, NID: insideNID}, in, false, 1, 56))
 		s.run(s.objs.SbrUplinkIngress, s.echo(far, roam.ILV{L64: siteA, NID: insideNID}, newer, false, 1, 56))
 		if f, ok := s.Flow(s.key(i), s.table); !ok || f.Outward != newer || f.Inward != newer {
 			t.Errorf("flow %d has nonces %x and %x", i, f.Outward.Bytes, f.Inward.Bytes)
@@ -214,7 +242,8 @@ func TestOlderPending(t *testing.T) {
 			}
 		}
 		var early [2]bpfWholeFlow // with one nonce each
-		for j, send := range []func(){func() { fromInside(outward) }, func() { fromOutside(inward) }} {
+		out, in := own(i)
+		for j, send := range []func(){func() { fromInside(out) }, func() { fromOutside(in) }} {
 			send()
 			if err := s.objs.PendingFlows.LookupAndDelete(keyOf(s.key(i)), &early[j]); err != nil {
 				t.Fatal(err)
@@ -227,7 +256,7 @@ func TestOlderPending(t *testing.T) {
 				t.Fatal(err)
 			}
 			forged()
-			want("after another node's nonce", outward, inward)
+			want("after another node's nonce", out, in)
 			var left bpfWholeFlow
 			if s.objs.PendingFlows.Lookup(keyOf(s.key(i)), &left) == nil &&
 				(left.Nonces.Outward == early[0].Nonces.Outward || left.Nonces.Inward == early[1].Nonces.Inward) {
