@@ -12,12 +12,13 @@ import (
 // one of several paths in use is in doubt, they are asked for along another one, by whose answers the doubt is decided
 // anyway. If nearly all that has left within the doubt has arrived, data stay.
 const (
-	deliverLeast  = 16               // packets from which something is concluded
-	deliverParts  = 4                // of so many parts of the data
-	deliverLost   = 1                // this many may be lost: of a path that loses more another one is better
-	deliverCounts = 2                // answers that show what arrives: the counts before, and those after
-	deliverAsks   = 32               // questions in a row that may stay without an answer: full queues swallow most
-	deliverMost   = 30 * time.Second // of doubt: then data leave whatever the correspondent counts
+	deliverLeast  = 16                    // packets from which something is concluded
+	deliverParts  = 4                     // of so many parts of the data
+	deliverLost   = 1                     // this many may be lost: of a path that loses more another one is better
+	deliverCounts = 2                     // answers that show what arrives: the counts before, and those after
+	deliverAsks   = 32                    // questions in a row that may stay without an answer: full queues swallow
+	deliverMost   = 30 * time.Second      // of doubt: then data leave whatever the correspondent counts
+	deliverEvery  = 15 * time.Millisecond // between the questions along one path, whatever they are about
 )
 
 // arrived is what the correspondent has counted of a path, and what had been sent along it when it was asked.
@@ -32,6 +33,8 @@ type arrived struct {
 type delivery struct {
 	asked   time.Time // when they were last asked for,
 	asks    int       // and how often since the last answer
+	waits   bool      // for its turn on the path along which to ask
+	alone   bool      // there is no such path
 	answers int       // that have come in this doubt, with counts or without
 	base    arrived   // with which the next counts are compared
 	from    time.Time // since when packets have left of which the last comparison says
@@ -41,11 +44,14 @@ type delivery struct {
 }
 
 // reset begins another doubt.
-func (d *delivery) reset() { d.asks, d.answers, d.stays = 0, 0, time.Time{} }
+func (d *delivery) reset() {
+	d.asks, d.answers, d.waits, d.alone = 0, 0, false, false
+	d.stays = time.Time{}
+}
 
 // askDelivery asks for the counts of one of several paths in use that is in doubt, along the one that has answered
-// last of
-// the others in use and of those that have answered in this doubt. Where there is none no answer is awaited.
+// last of the others in use and of those that have answered in this doubt. Where there is none no answer is awaited.
+// Questions about several paths along one take turns: that about which nothing was asked for longest comes first.
 func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	d, t := &h.delivery, c.timingOf(h.Path)
 	if now.Sub(d.asked) < t.Every {
@@ -60,21 +66,35 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 		}
 	}
 	isCounted := s.asksReport() && s.entry.Counted && len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, h.Path)
-	if by == nil || !isCounted {
-		d.asks = deliverAsks + 1
+	d.alone = by == nil || !isCounted
+	d.waits = !d.alone && (now.Sub(by.lent) < deliverEvery || s.check.waitsLonger(h))
+	if d.alone {
+		d.asks = 0
+	}
+	if d.alone || d.waits {
 		return
 	}
 	d.asks++
-	d.asked = now
+	d.asked, by.lent = now, now
 	c.askAside(now, s, probe{path: by.Path, about: h.Path})
+}
+
+// waitsLonger reports whether a question about another path in doubt waits for its turn, and waits longer.
+func (k *pathCheck) waitsLonger(than *checkedPath) bool {
+	return slices.ContainsFunc(k.paths, func(o *checkedPath) bool {
+		isWaiting := o.delivery.waits && !o.since.IsZero() && o.avoided.IsZero()
+		return isWaiting && o.delivery.asked.Before(than.delivery.asked)
+	})
 }
 
 // noteAsked takes that such a question was answered, with counts or without.
 func (k *pathCheck) noteAsked(pr probe) {
-	if h := k.find(pr.about); h != nil && pr.sent.After(h.since) {
-		h.delivery.asks = 0
-		h.delivery.answers++
+	h := k.find(pr.about)
+	if h == nil || !pr.sent.After(h.since) {
+		return
 	}
+	h.delivery.asks = 0
+	h.delivery.answers++
 }
 
 // takeDelivery takes the counts in the answer to such a question.
@@ -128,7 +148,8 @@ func (h *checkedPath) delivers(now time.Time, s *session) bool {
 // awaitsCounts reports whether an answer to the questions about a path in doubt may still come.
 func (h *checkedPath) awaitsCounts(now time.Time, s *session) bool {
 	d := &h.delivery
-	return d.asked.After(h.since) && d.asks <= deliverAsks && now.Sub(s.lastTx) < checkTraffic
+	isAsked := d.waits || d.asked.After(h.since)
+	return isAsked && d.asks <= deliverAsks && !d.alone && now.Sub(s.lastTx) < checkTraffic
 }
 
 // delivered reports whether a path has brought nearly all data in the last doubt that showed it.

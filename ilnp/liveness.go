@@ -221,24 +221,8 @@ func (c *pathChoice) asksPlaces(s *session) bool {
 	return len(s.remotes.unvalidated()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
 }
 
-// missed returns the paths that would be in use again if they worked.
-func (c *pathChoice) missed(s *session) []Path {
-	if len(s.bad) == 0 {
-		return nil
-	}
-	sources := c.host.active
-	if s.entry.Rules.Mask != 0 {
-		for _, l := range c.host.locals {
-			if !c.host.disabled[l.Link] && !slices.Contains(sources, l.LinkLocator) {
-				sources = append(slices.Clip(sources), l.LinkLocator)
-			}
-		}
-	}
-	return slices.DeleteFunc(cross(sources, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
-}
-
 // validateRound probes each unvalidated locator, from one source after the other,
-// and each path that is held for dead.
+// and each missed path.
 func (c *liveness) validateRound(now time.Time, s *session) {
 	sources, targets := c.host.active, s.remotes.unvalidated()
 	if s.fallback == unanswered {
@@ -302,9 +286,14 @@ func (c *liveness) suspectRound(now time.Time, s *session) {
 	if n == 0 {
 		return
 	}
+	turn := s.watch.round
+	if turn > 0 && n > suspectTries*MaxPaths { // a suspicion may end before all have had their turn
+		s.check.turn++
+		turn = s.check.turn
+	}
 	paths := make([]Path, 0, MaxPaths)
 	for i := range min(n, MaxPaths) {
-		k, m := entryAt((s.watch.round*MaxPaths+i)%n, len(sources), len(destinations))
+		k, m := entryAt((turn*MaxPaths+i)%n, len(sources), len(destinations))
 		if s.watch.round > 0 || s.update.lists(sources[k].L64) || s.sendsFrom(sources[k]) {
 			paths = append(paths, Path{Local: sources[k], Remote: destinations[m]})
 		}

@@ -65,6 +65,7 @@ type checkedPath struct {
 	inUDP      bool      // it answered in UDP, and not in the form of the RFCs:
 	inOption   time.Time // when it last did in that form
 	delivery   delivery
+	lent       time.Time // when another path's counts were last asked for along it
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -81,6 +82,7 @@ type pathCheck struct {
 	heeded  time.Time              // when a complaint last made us doubt
 	heardAt map[roam.L64]time.Time // our locators at which the correspondent's complaints came last
 	beside  []askedWay             // the last complaints of complainBeside
+	turn    int                    // of what suspicions ask, where one of them does not ask all
 }
 
 func (k *pathCheck) find(p Path) *checkedPath {
@@ -317,6 +319,9 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 	if doubt := h.since.Add(first); now.Before(doubt) && !h.mute {
 		return doubt
 	}
+	if end := (questions{c}).askEarly(now, s, h, first); now.Before(end) {
+		return end
+	}
 	if !h.missed && !h.mute && !now.Before(h.since.Add(wait)) {
 		h.missed = true
 		if h.confirmed.IsZero() { // else our direction passes all, and no probe can be answered
@@ -357,6 +362,19 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		return h.last.Add(wait)
 	}
 	return c.judge(now, s, h, wait)
+}
+
+// askEarly probes a silent path once more when its first answer is late, and returns when to complain and to ask other
+// paths: later, or when the second answer is late too. On an uneven path one late answer is no rarity.
+func (c questions) askEarly(now time.Time, s *session, h *checkedPath, first time.Duration) time.Time {
+	end := h.since.Add(h.EarlyComplaint(c.timingOf(h.Path), s.rtt))
+	if !h.silent || h.mute || h.tries > 2 || !now.Before(end) {
+		return now
+	}
+	if h.tries == 1 {
+		c.probeAgain(now, s, h)
+	}
+	return sooner(end, h.last.Add(first))
 }
 
 // pursueAvoided probes a path that is avoided, takes it back once it answers steadily, and
@@ -417,11 +435,12 @@ func (c *liveness) checkReply(now time.Time, s *session, pr probe) {
 	}
 	h := s.check.find(pr.path)
 	if h == nil {
-		if len(s.check.paths) >= 2*MaxPaths {
+		if len(s.check.paths) >= 2*MaxPaths && !s.check.forgetDead(s.bad) {
 			return
 		}
 		h = s.check.of(pr.path)
 	}
+	wasUntried := slices.Contains(c.untried(s), pr.path)
 	isFirst := h.avoided.IsZero() && h.tries <= 1 // of a doubt: what is asked because it is missing would count in favour
 	if isFirst && now.Sub(pr.sent) <= h.Wait(c.timingOf(pr.path), s.rtt) {
 		h.Met(true)
@@ -431,9 +450,23 @@ func (c *liveness) checkReply(now time.Time, s *session, pr probe) {
 	c.followRules(now, s)
 	h.confirmed = time.Time{}
 	if h.avoided.IsZero() {
-		h.since = time.Time{}
+		if h.since = (time.Time{}); wasUntried {
+			c.remotesChanged(now, s)
+		}
 		return
 	}
 	h.good++
 	h.tries = min(h.tries, h.Tries())
+}
+
+// forgetDead forgets the answers of the path held for dead that came longest ago, if there is one.
+func (k *pathCheck) forgetDead(bad map[Path]bool) bool {
+	var oldest *checkedPath
+	for _, h := range k.paths {
+		if bad[h.Path] && (oldest == nil || h.Heard().Before(oldest.Heard())) {
+			oldest = h
+		}
+	}
+	k.paths = slices.DeleteFunc(k.paths, func(h *checkedPath) bool { return h == oldest })
+	return oldest != nil
 }

@@ -138,9 +138,38 @@ func (c *pathChoice) pathsBut(now time.Time, s *session, unfit func(Path) bool) 
 	return best
 }
 
+// missed returns the paths that would be in use again if they worked.
+func (c *pathChoice) missed(s *session) []Path {
+	if len(s.bad) == 0 && !s.isAvoiding() {
+		return nil
+	}
+	sources := c.host.active
+	if s.entry.Rules.Mask != 0 {
+		for _, l := range c.host.locals {
+			if !c.host.disabled[l.Link] && !slices.Contains(sources, l.LinkLocator) {
+				sources = append(slices.Clip(sources), l.LinkLocator)
+			}
+		}
+	}
+	dead := slices.DeleteFunc(cross(sources, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
+	return append(c.untried(s), dead...)
+}
+
+// untried returns the preferred paths in whose place data take living ones that are preferred less (see pathsBut):
+// nothing else shows that they work.
+func (c *pathChoice) untried(s *session) []Path {
+	if c.cfg.Liveness == nil || s.state != Established {
+		return nil
+	}
+	best := c.obstructed.without(s.remoteNID, cross(c.host.active, s.remotes.targets()))
+	if slices.ContainsFunc(best, func(p Path) bool { return slices.Contains(s.entry.Paths, p) }) {
+		return nil
+	}
+	return slices.DeleteFunc(best, func(p Path) bool { return s.bad[p] || s.avoids(p) })
+}
+
 // isLiving reports whether a path has answered of late, or is in use and not known to be dead, so far as paths are
-// judged
-// one by one.
+// judged one by one.
 func (c *pathChoice) isLiving(now time.Time, s *session, p Path) bool {
 	h := s.check.find(p)
 	return c.cfg.Liveness != nil && (slices.Contains(s.entry.Paths, p) ||

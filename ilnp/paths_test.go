@@ -138,8 +138,7 @@ func TestNames(t *testing.T) {
 
 // TestOnlyLivingPair: five links on both sides have more pairs than an entry has places. All are held for dead but one,
 // whichever it is: data take that one. Of several that are left, those that have answered of late. While one is not
-// held for
-// dead, that the correspondent drops a locator brings no dead path back.
+// held for dead, that the correspondent drops a locator brings no dead path back.
 func TestOnlyLivingPair(t *testing.T) {
 	for _, mode := range []Mode{Soft, Duality} {
 		level := func(string) multipath.Level { return multipath.Normal }

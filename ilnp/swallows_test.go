@@ -3,8 +3,7 @@ package ilnp
 import "testing"
 
 // TestWhyAPathIsAvoided: each end of a spell in which data keep off a path ends the reason for it. When data keep off
-// the
-// path again as it answers no probes, that is the reason.
+// the path again as it answers no probes, that is the reason.
 func TestWhyAPathIsAvoided(t *testing.T) {
 	for name, end := range map[string]func(*bench, *session, *checkedPath){
 		"used again":              func(b *bench, s *session, h *checkedPath) { b.useAgain(b.now, s, h) },

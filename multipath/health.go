@@ -151,16 +151,25 @@ func (h *Health) Wait(t Timing, guess time.Duration) time.Duration {
 // Early is Wait with a quarter of the deviations and half the least: after it an answer is late enough to
 // ask again where silence is known otherwise. It does not decide: behind a long queue it would be wrong.
 func (h *Health) Early(t Timing, guess time.Duration) time.Duration {
+	return h.early(t, guess, deviations/4)
+}
+
+// EarlyComplaint is Early with half of the deviations: after it an answer is late enough to complain as well, and to
+// ask other paths.
+func (h *Health) EarlyComplaint(t Timing, guess time.Duration) time.Duration {
+	return h.early(t, guess, deviations/2)
+}
+
+func (h *Health) early(t Timing, guess time.Duration, n time.Duration) time.Duration {
 	wait := h.Wait(t, guess)
 	if h.mean == 0 {
 		return wait
 	}
-	return min(max(h.mean+deviations/4*max(h.vary, t.Vary), t.Least/2), wait)
+	return min(max(h.mean+n*max(h.vary, t.Vary), t.Least/2), wait)
 }
 
 // Last is Wait for the last of Tries probes: no longer than the longest of the last round trips took, if the chance
-// of a
-// mistake stays what Tries says.
+// of a mistake stays what Tries says.
 func (h *Health) Last(t Timing, guess time.Duration) time.Duration {
 	wait := h.Wait(t, guess)
 	if h.answers < lastAnswers || math.Pow(h.chance(), float64(h.Tries()-1))/(lastAnswers+1) > mistake {

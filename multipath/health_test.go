@@ -86,10 +86,8 @@ func TestHealthTries(t *testing.T) {
 }
 
 // TestHealthMisses: round trips of 80 and 120 ms. The first probe of a silent path is missed a mean deviation after
-// the mean,
-// any other one four of these after it. The last one of a path without losses is missed after the longest of the last
-// 16
-// round trips; where chance takes nearly as many as decide, or fewer are known, it is not.
+// the mean, any other one four of these after it. The last one of a path without losses is missed after the longest of
+// the last 16 round trips; where chance takes nearly as many as decide, or fewer are known, it is not.
 func TestHealthMisses(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {
@@ -111,6 +109,7 @@ func TestHealthMisses(t *testing.T) {
 		timing := Normal.Timing()
 		for what, got := range map[string][2]time.Duration{
 			"Early": {h.Early(timing, 0), c.early}, "Wait": {h.Wait(timing, 0), c.wait}, "Last": {h.Last(timing, 0), c.last},
+			"EarlyComplaint": {h.EarlyComplaint(timing, 0), c.early + 20*ms},
 		} {
 			if (got[0] - got[1]).Abs() > 12*ms {
 				t.Errorf("%s: %s is %v, want about %v", name, what, got[0], got[1])

@@ -11,10 +11,9 @@ import (
 )
 
 // TestDroppedDataAreForgotten: the path in use drops data and answers probes. While data keep off it every path dies,
-// which
-// ends what is known of each, and later all work again, and pass data. When one direction of that path dies then, the
-// other
-// one stays there as on any path: the acknowledgement that says that it lives comes when the path is avoided already.
+// which ends what is known of each, and later all work again, and pass data. When one direction of that path dies
+// then, the other one stays there as on any path: the acknowledgement that says that it lives comes when the path is
+// avoided already.
 func TestDroppedDataAreForgotten(t *testing.T) {
 	for seed := range uint64(4) {
 		p := newForked(t, ilnp.Soft, multipath.Normal, seed, near)
