@@ -59,8 +59,8 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	}
 	var by *checkedPath
 	for _, o := range s.check.paths {
-		isFit := o != h && o.avoided.IsZero() && o.confirmed.IsZero() &&
-			(o.Heard().After(h.since) || slices.Contains(s.entry.Paths, o.Path))
+		mayAnswer := o.confirmed.IsZero() && slices.Contains(s.entry.Paths, o.Path)
+		isFit := o != h && o.avoided.IsZero() && (o.Heard().After(h.since) || mayAnswer)
 		if isFit && (by == nil || o.Heard().After(by.Heard())) {
 			by = o
 		}
