@@ -21,7 +21,7 @@ func (cfg *Config) isFormer(nid roam.NID) bool { return cfg.Former != 0 && nid =
 // of it that live; vouches, as its old key may vouch for the present one.
 func (c *Core) FormerInUse(now time.Time) (sessions, vouches bool) {
 	old := c.inheritance.old
-	sessions = c.cfg.Former != 0 && c.ofLocal[c.cfg.Former] > 0
+	sessions = c.ofLocal[c.cfg.Former] > 0
 	return sessions, old != nil && old.NID == c.cfg.Former && now.Before(old.Until)
 }
 
@@ -53,7 +53,7 @@ func (c *Core) RetirePeer(now time.Time, nid roam.NID) {
 		switch {
 		case s.state != Established || s.keys == nil || s.keys.in == nil || s.agreed != nil && !s.agreed.confirmed:
 			c.endSession(now, s, "removed")
-		case s.hs != nil: // it will not be answered
+		default: // its offer, if it makes one, will not be answered
 			s.hs = nil
 			c.upsert(now, s, s.entry.Paths)
 		}

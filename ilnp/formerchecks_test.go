@@ -82,6 +82,10 @@ func TestFormerUnproven(t *testing.T) {
 	if want := directionKey(secret, ownNID, peerNID, s.localNonce, s.remoteNonce); !slices.Equal(s.keys.out, want) {
 		t.Errorf("its key is %x, want %x", s.keys.out, want)
 	}
+	p.a.drain()
+	if e := p.a.entries[s.key]; e.MACKey != s.keyIn() {
+		t.Errorf("the programs have the key %x, want %x", e.MACKey, s.keys.in)
+	}
 	p.a.SetOldKey(p.a.now, &OldKey{Key: p.keys[0], NID: heirNID + 7, Until: old.Until})
 	if p.a.formerKey != nil {
 		t.Error("the key of another identifier counts as the former one")
@@ -91,6 +95,30 @@ func TestFormerUnproven(t *testing.T) {
 	in := slices.Clone(s.keys.in)
 	if proved.a.SetOldKey(proved.a.now, old); !slices.Equal(s.keys.in, in) {
 		t.Error("a session that began by a proof has other keys")
+	}
+}
+
+// TestFormerProvenWithoutTheKey: a session of the former identifier that began by a proof has its keys also where the
+// old one is not known.
+func TestFormerProvenWithoutTheKey(t *testing.T) {
+	p := formerBench(t)
+	s := p.a.holder(ownNID, peerNID)
+	p.a.SetOldKey(p.a.now, nil)
+	in := s.keys.in
+	s.keys = &keying{}
+	if p.a.rekeySession(p.a.now, s); !slices.Equal(s.keys.in, in) {
+		t.Errorf("its key is %x, want %x", s.keys.in, in)
+	}
+}
+
+// TestFormerWithoutThePeersKey: the user takes the key of a peer away. A session of the former identifier that began
+// without a proof does not go on without a MAC.
+func TestFormerWithoutThePeersKey(t *testing.T) {
+	p := formerBench(t)
+	p.a.holder(ownNID, peerNID).agreed = nil
+	p.a.AddPeer(p.a.now, Peer{NID: peerNID, Names: []string{"b"}})
+	if s := p.a.holder(ownNID, peerNID); s != nil && s.keys == nil {
+		t.Error("it has no keys any more")
 	}
 }
 

@@ -74,7 +74,7 @@ func (ca *cache) isGuarded(s *session) bool {
 // the peer is, from its nonce, nor, before there is one, that a guarded peer has no ILNP.
 func (c *steering) isUnfollowed(s *session) bool {
 	if s.state != Established {
-		return s.state == Initiated && c.isGuarded(s)
+		return c.isGuarded(s)
 	}
 	return !s.confirmed || s.keys != nil
 }

@@ -120,7 +120,7 @@ func (c *steering) rekeySession(now time.Time, s *session) {
 	}
 	had := s.keyIn()
 	s.rekey(now, secret)
-	if had != s.keyIn() && s.state == Established && s.entry.Seq != 0 {
+	if had != s.keyIn() && s.entry.Seq != 0 {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
@@ -188,11 +188,11 @@ func (k *keying) accept(seal *ilnpwire.Seal, message []byte) {
 
 // acceptSeal notes the counter of a message of a keyed session that is acted on.
 func (s *session) acceptSeal(p ilnpwire.Packet) {
-	if s.keys != nil && p.Seal != nil && isAck(p.Payload) {
-		s.insists = 0
-	}
 	if s.keys != nil && p.Seal != nil {
 		s.keys.accept(p.Seal, p.Payload)
+		if isAck(p.Payload) {
+			s.insists = 0
+		}
 	}
 	if s.agreed != nil {
 		s.agreed.confirmed, s.crossed = true, nil

@@ -3,6 +3,7 @@ package ilnp
 import (
 	"testing"
 
+	"roam"
 	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
@@ -10,21 +11,52 @@ import (
 // TestKeyedCountersStay: what is known of the peer is told again, as after each change of a file. The
 // counters stay, so that no replayed update counts.
 func TestKeyedCountersStay(t *testing.T) {
-	k := openKeyed(t)
-	update := k.sealed(netP, updateOf(entry(netP, 0, 600)))
-	k.receive(1, update)
-	was := *k.sessions[theKey].keys
-	r := k.record()
-	r.Names = []string{"another"}
-	k.AddPeer(k.now, r)
-	k.drain()
-	k.forget()
-	now := *k.sessions[theKey].keys
-	if was.updated == 0 || now.updated != was.updated || now.sent < was.sent || now.acks != was.acks {
-		t.Errorf("the counters are %+v, were %+v", now, was)
+	for _, unkeyed := range []bool{false, true} { // the peer may lack our key
+		k := openKeyed(t)
+		update := k.sealed(netP, updateOf(entry(netP, 0, 600)))
+		k.receive(1, update)
+		k.sessions[theKey].keys.unkeyed = unkeyed
+		was := *k.sessions[theKey].keys
+		r := k.record()
+		r.Names = []string{"another"}
+		k.AddPeer(k.now, r)
+		k.drain()
+		k.forget()
+		now := *k.sessions[theKey].keys
+		if was.updated == 0 || now.updated != was.updated || now.sent < was.sent || now.acks != was.acks ||
+			now.unkeyed != unkeyed {
+			t.Errorf("the counters are %+v, were %+v", now, was)
+		}
+		k.receive(1, update)
+		k.wantUnmoved("replayed", reasonReplayed)
 	}
-	k.receive(1, update)
-	k.wantUnmoved("replayed", reasonReplayed)
+}
+
+// TestAckEndsInsistence: an acknowledgement with a MAC shows that both ends have the same keys; an update does not say
+// that the peer takes ours.
+func TestAckEndsInsistence(t *testing.T) {
+	k := openKeyed(t)
+	s := k.sessions[theKey]
+	s.insists = 3
+	k.receive(1, k.sealed(netP, updateOf(entry(netP, 0, 600))))
+	if s.insists != 3 || s.keys.updated == 0 {
+		t.Errorf("after an update with the counter %d it has insisted %d times", s.keys.updated, s.insists)
+	}
+	p, lu := k.moveOut()
+	if k.receive(1, k.ackOf(p, lu)); s.insists != 0 {
+		t.Errorf("after an acknowledgement it has insisted %d times", s.insists)
+	}
+}
+
+// TestWhoIsKeyed is a node whose key the user has given.
+func TestWhoIsKeyed(t *testing.T) {
+	k := openKeyed(t)
+	k.AddPeer(k.now, Peer{NID: heirNID, Names: []string{"unkeyed"}})
+	for nid, want := range map[roam.NID]bool{peerNID: true, heirNID: false, heirNID + 1: false} {
+		if got := k.isKeyed(nid); got != want {
+			t.Errorf("%v is keyed: %t", nid, got)
+		}
+	}
 }
 
 // TestKeyedKeyFollows: with another key of the peer the data plane has another key of the session as well.
@@ -61,8 +93,9 @@ func TestKeyedCounterBegins(t *testing.T) {
 // TestKeyedBuild: nothing leaves without a key, or that is no message. An update answers nothing.
 func TestKeyedBuild(t *testing.T) {
 	k := openKeyed(t)
+	k.receive(1, k.sealed(netP, updateOf(entry(netP, 0, 600)))) // which an acknowledgement would answer
 	p, lu := k.moveOut()
-	if p.Seal.Answers != 0 {
+	if k.sessions[theKey].keys.updated == 0 || p.Seal.Answers != 0 {
 		t.Errorf("an update answers %d", p.Seal.Answers)
 	}
 	if b, ok := (&keying{}).build(p.Src, p.Dst, p.Nonce, lu); ok || b != nil {

@@ -45,7 +45,8 @@ func TestProofCrossedForged(t *testing.T) {
 	} {
 		p, q := crossedAnswer(t)
 		s, f, at := p.session(p.a), *q.Proof, q.Src.L64
-		root, own, offer := s.agreed.root, s.localNonce, s.crossed
+		root, own, offer := s.agreed.root, Nonce{Len: 4, Bytes: [12]byte{5}}, s.crossed
+		s.localNonce = own // which may differ from that of the offer
 		remake := c.forge(&f, &at)
 		if remake {
 			f = sealProof(p.a.known[peerNID].proofKey(peerNID, ownNID), f, q.Nonce, offer.nonce)
@@ -69,6 +70,18 @@ func TestProofCrossedForged(t *testing.T) {
 			t.Errorf("%s: refused %v; given up %t, under way %t", name, p.a.RejectedInput(), s.crossed == offer,
 				s.hs != nil)
 		}
+	}
+}
+
+// TestProofCrossedStands: the answer to an offer that was given up counts also where the session of its sender stands:
+// this end has another root than that.
+func TestProofCrossedStands(t *testing.T) {
+	p, q := crossedAnswer(t)
+	s, f := p.session(p.a), *q.Proof
+	f.Token = tokenStands(p.session(p.b).agreed.root, f)
+	p.deliver(p.a, p.sealed(1, netP, f, q.Nonce, s.crossed.nonce))
+	if s.crossed != nil || s.hs != nil || !s.agreed.initiator {
+		t.Errorf("the offer is still given up; refused %v", p.a.RejectedInput())
 	}
 }
 

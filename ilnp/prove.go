@@ -435,12 +435,11 @@ func (c handshakes) waiting(now time.Time, s *session) *agreement {
 }
 
 // takeRenewal has a session go on with the keys of an answer that the peer has confirmed. The caller writes the entry.
-func (c handshakes) takeRenewal(now time.Time, s *session) {
-	s.agreed, s.renewal = s.renewal, nil
-	if secret, known := c.secretOf(s); known {
-		s.rekey(now, secret)
-		s.keys.sent = max(s.keys.sent, s.agreed.used)
-	}
+func (handshakes) takeRenewal(s *session) {
+	k := keysOf(s, s.renewal.root)
+	k.sent = s.renewal.used
+	s.agreed, s.renewal, s.keys = s.renewal, nil, &k
+	s.update.since = 0 // of the counters before
 }
 
 // confirmsBySeal reports whether a message may confirm an answer that waits for that, and takes one with the MAC of the
@@ -449,9 +448,9 @@ func (c handshakes) confirmsBySeal(now time.Time, s *session, p ilnpwire.Packet)
 	if s == nil || s.keys == nil {
 		return false
 	}
-	if s.keys.in != nil && c.waiting(now, s) != nil && s.keys.fault(p.Seal, p.Payload) == reasonWrongMAC {
+	if s.keys.in != nil && c.waiting(now, s) != nil {
 		if k := keysOf(s, s.renewal.root); k.fault(p.Seal, p.Payload) == "" {
-			c.takeRenewal(now, s)
+			c.takeRenewal(s)
 			s.agreed.confirmed = true
 			return true
 		}

@@ -101,7 +101,7 @@ func (c handshakes) challenged(now time.Time, s *session, key []byte, by Path, p
 	if q.Ephemeral != h.ephemeral.Public || q.Token == h.challenge {
 		return reasonProofOld
 	}
-	if h.challenge != [ilnpwire.ProofTokenLen]byte{} && now.Sub(h.challenged) < proofFirst {
+	if now.Sub(h.challenged) < proofFirst {
 		return "" // of an offer that left before the one which answers another challenge
 	}
 	h.challenge, h.challenged = q.Token, now
@@ -112,9 +112,7 @@ func (c handshakes) challenged(now time.Time, s *session, key []byte, by Path, p
 	c.newOffer(now, s)
 	c.arm(&s.schedule, timerProve, now, min(proofFirst<<min(h.tries, 6), proofMax))
 	c.offerAlong(now, s, by, p.Encapsulated)
-	if s.state == Initiated { // the peer is there and has its key: another round trip is worth waiting for
-		c.arm(&s.schedule, timerSetup, now, s.patience())
-	}
+	c.arm(&s.schedule, timerSetup, now, s.patience()) // the peer is there and has its key: one more round trip is worth it
 	return ""
 }
 
@@ -198,7 +196,7 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 	case !isProof(key, *p.Proof, p.Nonce, s.localNonce):
 		return reasonProofForged
 	case s.renewal.isConfirmedBy(*p.Proof):
-		c.takeRenewal(now, s)
+		c.takeRenewal(s)
 	case !s.agreed.isConfirmedBy(*p.Proof):
 		return reasonProofForged
 	}

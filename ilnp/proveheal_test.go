@@ -176,7 +176,9 @@ func TestSealBeforeTheKeyIsKnown(t *testing.T) {
 	if !ok {
 		t.Fatal("no update")
 	}
-	b.receive(1, packet)
+	if b.receive(1, packet); p.session(b).renewal == nil {
+		t.Error("it has confirmed the answer before")
+	}
 	p.know(b, 1)
 	b.drain()
 	p.lossy = nil
@@ -262,7 +264,7 @@ func TestCopiesOfAKnownOffer(t *testing.T) {
 		}
 		p.both(time.Second)
 	}
-	if n := p.count(ilnpwire.ProofAnswer) - before; n == 0 || n > 11*2*answersEach {
+	if n := p.count(ilnpwire.ProofAnswer) - before; n < 5*answersEach || n > 11*2*answersEach {
 		t.Errorf("%d answers to 10,000 copies", n)
 	}
 	if n := len(p.session(p.b).sent); n > 11*answersEach+20 {

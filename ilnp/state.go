@@ -101,6 +101,7 @@ type savedKnown struct {
 	Keyed      bool          `json:"keyed,omitempty"`
 	Public     nidkey.Public `json:"public,omitzero"` // that the sessions below were proven with
 	Retired    bool          `json:"retired,omitempty"`
+	Guarded    bool          `json:"guarded,omitempty"` // until AddPeer says otherwise
 }
 
 type savedSession struct {
@@ -261,7 +262,7 @@ func (c *node) restoreKnown(list []savedKnown) {
 	for _, v := range list {
 		c.known[v.NID] = &correspondent{
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
-			anywhere: v.Anywhere, keyed: v.Keyed, public: v.Public,
+			anywhere: v.Anywhere, keyed: v.Keyed, public: v.Public, guard: guard{on: v.Guarded},
 		}
 		if v.Retired && c.cfg.Key != nil { // nobody tells of it any more
 			k := c.known[v.NID]

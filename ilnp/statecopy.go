@@ -114,7 +114,7 @@ func (p *Copying) State() State {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{
 			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
-			k.public, k.retired,
+			k.public, k.retired, k.guard.on,
 		})
 	}
 	for _, key := range c.preinstalled.order {
