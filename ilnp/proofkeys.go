@@ -42,7 +42,9 @@ func (c handshakes) ephemeral(now time.Time, k *correspondent) (e ephemeral, ok 
 	if !k.wantsSpare {
 		k.wantsSpare, c.prover.wanted = true, append(c.prover.wanted, k.nid)
 	}
-	c.arm(&c.host.schedule, timerSpare, now, spareAfter)
+	if !c.host.schedule.Armed(timerSpare) { // proofs that follow each other sooner must not put it off for ever
+		c.arm(&c.host.schedule, timerSpare, now, spareAfter)
+	}
 	return e, ok
 }
 
@@ -67,9 +69,12 @@ func (c handshakes) drawSpare(now time.Time) {
 
 func (c handshakes) drawSpareFor(now time.Time, k *correspondent) {
 	k.wantsSpare = false
-	if k.spare == (ephemeral{}) && c.proves(k.nid) && !k.retired {
-		k.spare, _ = c.drawKey(now)
-		_, _ = k.spare.share(k.public) // it fails again when it is needed
+	if k.spare != (ephemeral{}) || !c.proves(k.nid) || k.retired {
+		return
+	}
+	if e, ok := c.drawKey(now); ok {
+		_, _ = e.share(k.public) // it fails again when it is needed
+		k.spare = e
 	}
 }
 

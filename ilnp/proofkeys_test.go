@@ -2,6 +2,7 @@ package ilnp
 
 import (
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -104,5 +105,41 @@ func TestNoKeyAheadWithoutProofs(t *testing.T) {
 	handshakes{h.Core}.drawSpare(h.now)
 	if h.prover.spare != (ephemeral{}) {
 		t.Error("a host without a key has drawn one")
+	}
+}
+
+// A key that could not be drawn is not kept for the next proof, which draws its own.
+func TestNoKeyAheadWithoutRandomness(t *testing.T) {
+	p := newProofBench(t)
+	p.remember()
+	p.open()
+	p.wantProved()
+	k, random := p.a.known[peerNID], p.a.cfg.Rand
+	for _, source := range []io.Reader{random, &dry{}} { // the key for a proof with any peer comes first
+		p.a.cfg.Rand = source
+		p.a.now = p.a.now.Add(2 * spareAfter)
+		p.a.HandleTimeout(p.a.now)
+	}
+	if p.a.prover.spare == (ephemeral{}) || len(p.a.prover.wanted) > 0 || k.spare != (ephemeral{}) {
+		t.Errorf("%x is kept, %d peers want a key", k.spare.Public, len(p.a.prover.wanted))
+	}
+}
+
+// Keys are drawn ahead also where each proof follows the one before sooner than that is done.
+func TestKeysAheadOfManyProofs(t *testing.T) {
+	p := newProofBench(t)
+	p.remember()
+	p.open()
+	k, ahead := p.a.known[peerNID], 0
+	for range 100 {
+		p.a.now = p.a.now.Add(spareAfter * 9 / 10)
+		p.a.HandleTimeout(p.a.now)
+		if k.spare != (ephemeral{}) || p.a.prover.spare != (ephemeral{}) {
+			ahead++
+		}
+		handshakes{p.a.Core}.ephemeral(p.a.now, k)
+	}
+	if ahead < 40 {
+		t.Errorf("a key is ready for %d proofs of 100", ahead)
 	}
 }
