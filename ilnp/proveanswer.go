@@ -151,7 +151,8 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	}
 	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
-	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
+	c.sendProof(now, s, by, p.Encapsulated, q) // ahead of the packets, which are waited for
+	c.pending.admitProven(now, s, p.Nonce)     // before the entry: packets that come by that must not overtake it
 	c.rest = append(c.rest, func() { c.proved(now, s, by, p) })
 	return ""
 }
@@ -167,7 +168,6 @@ func (c handshakes) proved(now time.Time, s *session, by Path, p ilnpwire.Packet
 	if p.Encapsulated {
 		s.restoreEncap(now, []Path{by})
 	}
-	c.sendProof(now, s, by, p.Encapsulated, s.agreed.last)
 	c.beginAt(now, s, by)
 	s.startKnowing(p.Dst.L64)
 	c.establish(now, s, p.Nonce, by.Remote)
