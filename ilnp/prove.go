@@ -183,12 +183,8 @@ func (c handshakes) offer(now time.Time, s *session) {
 	sources, destinations := c.ends(now, s)
 	k := c.known[s.remoteNID]
 	path, ok := c.obstructed.nextEnds(s.remoteNID, k.offered, sources, destinations)
-	inUse := s.entry.Paths
-	if s.entry.Seq == 0 { // it is about to be made
-		inUse = c.pathsFor(now, s)
-	}
-	if k.offered == 0 && len(inUse) > 0 {
-		path, ok = inUse[0], true
+	if k.offered == 0 && len(s.entry.Paths) > 0 {
+		path, ok = s.entry.Paths[0], true
 	}
 	if !ok {
 		return
