@@ -148,8 +148,7 @@ func (c *Core) PollTimeout() (time.Time, bool) {
 // HandleTimeout does what is due. It is to be called once now >= PollTimeout().
 func (c *Core) HandleTimeout(now time.Time) {
 	for {
-		for c.goOn() {
-		}
+		c.finish()
 		m, t, due := c.deadlines.Due(now)
 		if !due {
 			return
@@ -171,6 +170,7 @@ func (c *node) Mode() Mode { return c.cfg.Mode }
 // SetMode changes the mode at run time: the active set follows at once, with a
 // Locator Update to every correspondent to whom it makes a difference.
 func (c *Core) SetMode(now time.Time, m Mode) {
+	c.finish()
 	if m == c.cfg.Mode || m > Duality {
 		return
 	}

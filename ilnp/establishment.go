@@ -33,8 +33,7 @@ const (
 
 // HandleObservation takes one event of the data plane.
 func (c *Core) HandleObservation(now time.Time, o Observation) {
-	for c.goOn() {
-	}
+	c.finish()
 	s := c.sessionOf(o.Key)
 	if s != nil {
 		c.attend(s)
@@ -399,6 +398,7 @@ func (s *session) noteUse(a Activity) {
 // HandleActivity takes what the data plane counted for entries that have had packets since the
 // last call, and for those that were Watched; more do no harm. Once a second is often enough.
 func (c *Core) HandleActivity(now time.Time, as []Activity) {
+	c.finish()
 	asking := 0
 	for _, a := range as {
 		s := c.sessions[a.Key]

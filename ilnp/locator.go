@@ -371,6 +371,7 @@ func (c *Core) HandleLocator(now time.Time, ev roam.PrefixEvent) {
 
 // Detach tells that a link and all its locators are lost at once.
 func (c *Core) Detach(now time.Time, link roam.LinkID) {
+	c.finish()
 	c.host.lose(now, link)
 	c.reselect(now, "link lost")
 }

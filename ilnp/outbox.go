@@ -25,8 +25,7 @@ func (o *outbox) Poll() (Output, bool) {
 	return next, true
 }
 
-// goOn does the next thing that is left to do of earlier input, and reports whether there was one. New input comes
-// after all of them.
+// goOn does the next thing that is left to do of earlier input, and reports whether there was one.
 func (o *outbox) goOn() bool {
 	if len(o.rest) == 0 {
 		return false
@@ -35,6 +34,12 @@ func (o *outbox) goOn() bool {
 	o.rest = o.rest[1:]
 	f()
 	return true
+}
+
+// finish does all that is left to do of earlier input: new input meets no session that is half made.
+func (o *outbox) finish() {
+	for o.goOn() {
+	}
 }
 
 func (o *outbox) emit(next Output) { o.out = append(o.out, next) }

@@ -53,6 +53,7 @@ func (k *correspondent) targets() remotes {
 // them, to be tried when those stay silent (RFC 6740 §6.2: both have moved,
 // and the DNS knows more).
 func (c *Core) AddPeer(now time.Time, p Peer) {
+	c.finish()
 	k, named := c.known[p.NID], true
 	if k == nil {
 		k, named = &correspondent{nid: p.NID}, false
@@ -180,6 +181,7 @@ func (c *liveness) adviseSession(now time.Time, s *session, k *correspondent) {
 
 // RemovePeer forgets a correspondent and ends its sessions.
 func (c *Core) RemovePeer(now time.Time, nid roam.NID) {
+	c.finish()
 	delete(c.known, nid) // first: its sessions are nobody's any more
 	c.preinstalled.remove(SessionKey{c.cfg.NIDs[0], nid})
 	for _, s := range c.of(nid) {

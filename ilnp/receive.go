@@ -16,8 +16,7 @@ import (
 // acknowledgement, the reply to a probe, or an ICMPv6 Parameter Problem. The
 // core keeps no part of packet.
 func (c *Core) HandlePacket(now time.Time, link roam.LinkID, packet []byte) {
-	for c.goOn() {
-	}
+	c.finish()
 	p, err := ilnpwire.ParseControl(packet, c.cfg.UDPPort)
 	if err != nil || p.Fragmented {
 		c.refuse(now, c.claimed(packet), reasonMalformed)

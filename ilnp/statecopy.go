@@ -57,6 +57,7 @@ type Copying struct {
 
 // CopyState begins to copy what a successor needs.
 func (c *Core) CopyState() *Copying {
+	c.finish()
 	return &Copying{
 		core: c, left: slices.Collect(maps.Keys(c.sessions)), round: 2 * len(c.sessions),
 		done:  make(map[SessionKey]savedSession, len(c.sessions)),

@@ -123,6 +123,7 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 		return
 	}
 	if ps.cache.proves(key.Remote.NID) { // an offer is answered behind a probe; behind an answer none is due
+		k.lastProbe = now.Add(pendingProof - k.probeInterval()) // nor do further packets have one sent sooner
 		ps.wake(now, k, pendingProof)
 		return
 	}
