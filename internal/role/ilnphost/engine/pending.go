@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"roam/ilnp"
@@ -27,7 +28,7 @@ func packetOf(ev dataplane.Event) slowpath.PendingPacket {
 }
 
 // admit delivers what was held of a pending peer to our own stack, under an alias, and
-// then what is still on its way here: as soon as the session has an entry, packets
+// then what is still on its way here, the oldest first: as soon as the session has an entry, packets
 // that come after these are delivered by the data plane, and would overtake them.
 func (e *Engine) admit(o ilnp.Admit) {
 	var rule slowpath.OneRule
@@ -36,7 +37,20 @@ func (e *Engine) admit(o ilnp.Admit) {
 			e.deliver(p, o.Key)
 		}
 	}
+	e.later = slices.DeleteFunc(e.later, func(ev dataplane.Event) bool { return e.takes(o, &rule, ev) })
 	e.gather(o, &rule)
+}
+
+// takes delivers the packet that an event brings of the pending peer that is admitted, and reports whether it brings
+// one.
+func (e *Engine) takes(o ilnp.Admit, rule *slowpath.OneRule, ev dataplane.Event) bool {
+	if !isOf(o.Pending, ev) {
+		return false
+	}
+	if p := packetOf(ev); rule.Takes(p) {
+		e.deliver(p, o.Key)
+	}
+	return true
 }
 
 // What admit looks at of what is on its way: so many events, as long as it takes to look
@@ -59,11 +73,7 @@ func (e *Engine) gather(o ilnp.Admit, rule *slowpath.OneRule) {
 			switch {
 			case !ok:
 				return // Run notices
-			case isOf(o.Pending, ev):
-				if p := packetOf(ev); rule.Takes(p) {
-					e.deliver(p, o.Key)
-				}
-			default:
+			case !e.takes(o, rule, ev):
 				e.later = append(e.later, ev)
 			}
 		case <-tick.C: // its reader waits for a processor
@@ -85,8 +95,11 @@ type leftover struct{ *Engine }
 // Len returns how many there are.
 func (l leftover) Len() int { return len(l.later) }
 
-// HandleNext handles the first.
+// HandleNext handles the first, if there is one: one before it may have had others delivered.
 func (l leftover) HandleNext(now time.Time) {
+	if len(l.later) == 0 {
+		return
+	}
 	ev := l.later[0]
 	l.later = l.later[1:]
 	l.handlePlane(now, ev)

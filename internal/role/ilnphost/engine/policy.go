@@ -156,7 +156,14 @@ func (p *policy) noteFree(nid roam.NID, path ilnp.Path) {
 	}
 	if !p.free[nid][path] && len(p.free[nid]) < policyPaths {
 		p.free[nid][path], p.unwritten = true, true
+		p.forgetUnvalidated(nid, path)
 	}
+}
+
+// forgetUnvalidated forgets a path to a node that had no session when a control message was to take it: it has one now,
+// and the path is that session's.
+func (p *policy) forgetUnvalidated(nid roam.NID, path ilnp.Path) {
+	delete(p.unvalidated, dataplane.Obstruction{From: path.Local.L64, To: roam.ILV{L64: path.Remote, NID: nid}})
 }
 
 // ask returns why a policy obstructs a path, as answered before where it was.
@@ -187,6 +194,9 @@ func (p *policy) setBlocked(now time.Time, nid roam.NID, found map[ilnp.Path]str
 			p.blocked = make(map[roam.NID]map[ilnp.Path]string)
 		}
 		p.blocked[nid] = found
+		for path := range found {
+			p.forgetUnvalidated(nid, path)
+		}
 	}
 	p.core.HandleObstructed(now, nid, slices.Collect(maps.Keys(found)))
 }
