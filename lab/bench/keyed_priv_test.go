@@ -107,24 +107,15 @@ func BenchmarkKeyedLocatorUpdate(b *testing.B) {
 	worlds := sideBySide(b, 2, linkem.Params{Delay: farAway}, "duality", "")
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
-	var acked [2]chan time.Duration
+	var all [2]*changer
 	for i, w := range worlds {
 		w.ping(b, "cn", 1)
-		acked[i] = make(chan time.Duration, 4096)
-		must(b, w.mnNode.Monitor(ctx, onAck(acked[i])))
+		all[i] = w.changer(ctx, b)
 	}
-	var times [2][]time.Duration
 	for b.Loop() {
-		for n := 0; len(times[1]) < exchanges; n++ {
-			for i, w := range worlds {
-				_, err := w.mnNode.Ask(ctx, "locator", []string{"disable", "enable"}[n%2], "net2")
-				must(b, err)
-				select {
-				case d := <-acked[i]:
-					times[i] = append(times[i], d)
-				case <-ctx.Done():
-					b.Fatalf("%d of %d Locator Updates were acknowledged", len(times[i]), exchanges)
-				}
+		for len(all[1].asked) < exchanges {
+			for _, c := range all {
+				c.change(ctx, b)
 			}
 		}
 	}
@@ -133,16 +124,13 @@ func BenchmarkKeyedLocatorUpdate(b *testing.B) {
 	if len(list) != 1 || list[0].Proof != "keyed" {
 		b.Fatalf("the session is not keyed: %+v", list)
 	}
+	for _, c := range all {
+		c.end(b)
+	}
 	b.ReportMetric(0, "ns/op")
-	e := apart(times[1], times[0])
-	testutil.Report(b, testutil.Figure{
-		Name: "KeyedLocatorUpdate", Says: "update to acknowledgement in a keyed session, beyond an unkeyed one", Unit: "ms",
-		Op: "<=", Bound: 0.3, Value: e.Mid, Half: e.Half, Within: 0.1, Rounds: len(times[1]),
-		Raw: map[string][]float64{"ms keyed": millis(times[1]), "ms unkeyed": millis(times[0])},
-		Details: map[string]float64{
-			"ms keyed": milli(quantile(times[1], 0.5)), "ms unkeyed": milli(quantile(times[0], 0.5)),
-		},
-	})
+	f, err := keyedFigure(&all[1].updates, &all[0].updates)
+	must(b, err)
+	testutil.Report(b, f)
 }
 
 // forgeries is a device of R that sends probes and forged offers in CN's name, from places all over the Internet.

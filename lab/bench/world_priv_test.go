@@ -17,6 +17,7 @@ import (
 	"roam/internal/testutil"
 	"roam/lab/linkem"
 	"roam/lab/node"
+	"roam/lab/packets"
 	"roam/lab/topo"
 	"roam/lab/workload"
 )
@@ -219,7 +220,46 @@ func (w *world) ping(b *testing.B, target string, count int) []time.Duration {
 	return roundTrips(string(out))
 }
 
-// onAck passes on the round trip of every acknowledged Locator Update.
+// seen waits until captures have enough, ends them, and returns what they have in order of time.
+type seen func(enough func([]packets.Packet) bool) []packets.Packet
+
+// capture captures control messages on links of MN: ICMPv6, and packets with Destination Options, of
+// which the nonce is one.
+func (w *world) capture(b *testing.B, links ...string) seen {
+	b.Helper()
+	var all []*topo.Capture
+	dir := b.TempDir()
+	file := func(link string) string { return filepath.Join(dir, link+".pcap") }
+	for _, link := range links {
+		c, err := w.mn.Capture(b.Context(), link, file(link), 0, "ip6[6] == 58 or ip6[6] == 60")
+		must(b, err)
+		all = append(all, c)
+	}
+	read := func() (list []packets.Packet) {
+		for _, link := range links {
+			one, err := packets.Read(file(link), link)
+			must(b, err)
+			list = packets.Merge(list, one)
+		}
+		return list
+	}
+	return func(enough func([]packets.Packet) bool) []packets.Packet {
+		b.Helper()
+		ctx, cancel := context.WithTimeout(b.Context(), within)
+		defer cancel()
+		must(b, topo.Wait(ctx, "the captures on the host's links", func() bool { return enough(read()) }))
+		for i, link := range links {
+			dropped, err := all[i].Stop()
+			must(b, err)
+			if dropped > 0 {
+				b.Fatalf("the capture on %s lost %d packets", link, dropped)
+			}
+		}
+		return read()
+	}
+}
+
+// onAck passes on the daemon's round trip of every acknowledged Locator Update.
 func onAck(to chan<- time.Duration) func(node.Event) {
 	return func(e node.Event) {
 		if e.Kind == "update-acked" {

@@ -31,7 +31,7 @@ var targets = []target{
 	{dir: "lab/result", files: []string{"claim.go", "loss.go", "merge.go", "stall.go", "stats.go", "verdict.go"}},
 	{dir: "lab/stats", files: []string{"stats.go"}},
 	{dir: "lab/stallmonitor", files: []string{"owner.go"}},
-	{dir: "lab/packets", files: []string{"flow.go", "update.go", "moves.go"}},
+	{dir: "lab/packets", files: []string{"flow.go", "icmp.go", "update.go", "moves.go"}},
 	{dir: "lab/workload/udpflow", files: []string{"drops.go", "log.go"}},
 	{dir: "lab/workload/tcpflow", files: []string{"log.go"}},
 	{dir: "lab/scene", files: []string{"losses.go", "trace.go", "begin.go"},
