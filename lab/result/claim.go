@@ -34,7 +34,7 @@ type Expectation struct {
 	Bound  float64 `json:"bound"`
 	Unit   string  `json:"unit,omitempty"`
 	Kind   string  `json:"kind"`   // correctness or timing
-	Source string  `json:"source"` // the origin of the bound
+	Source string  `json:"source"` // the origin of the bound, and in words what that demands
 	// Published is the paper's value, and Place its place in the paper ("Tab. 7.4").
 	// Reports show it beside the measured value; it decides nothing.
 	Published *Published `json:"published,omitempty"`
@@ -146,7 +146,8 @@ func (c Claim) Verdict() string {
 
 // ParseExpect reads an expect.json: an object whose member "claims" is a list of
 // Expectations. Unknown members, unknown operators and duplicate identifiers are errors,
-// since a misread claim could pass without being checked.
+// since a misread claim could pass without being checked. A source without words is one, since
+// a reader cannot judge its bound. Errors name the claim; the caller names the file.
 func ParseExpect(b []byte) ([]Expectation, error) {
 	var doc struct {
 		Claims []Expectation `json:"claims"`
@@ -172,6 +173,29 @@ func ParseExpect(b []byte) ([]Expectation, error) {
 // backRE finds "the same" without a noun in the words of a claim: they refer to the claim before.
 var backRE = regexp.MustCompile(`(?:^|[,:;] )[Tt]he same(?:$|[,:;.]| (?:as|by|for|in|less|of|over|with|without)\b)`)
 
+// refRE finds a source that names a document, or whose a bound is; ownRE one whose words are not
+// those of the published value.
+var (
+	refRE = regexp.MustCompile(`Roam's own|\bRFC \d|\bthesis\b|§|\b(?:section|chapter|table|figure|Tab\.|Figs?\.?) |` +
+		`\b(?:19|20)\d\d\b`)
+	ownRE = regexp.MustCompile(`Roam's own|^RFC \d`)
+	// wordRE finds words, but no units and names.
+	wordRE = regexp.MustCompile(`\b[a-z][a-z']{2,}\b`)
+)
+
+// isBare reports whether the source has no words on what its document, or Roam, demands. The
+// published value beside a claim is such words of a paper.
+func (e Expectation) isBare() bool {
+	ref, words, _ := strings.Cut(e.Source, ": ")
+	switch {
+	case !refRE.MatchString(ref):
+		words = e.Source
+	case e.Published != nil && !ownRE.MatchString(ref):
+		return false
+	}
+	return len(wordRE.FindAllString(words, 3)) < 3
+}
+
 func (e Expectation) check() error {
 	switch {
 	case e.ID == "" || e.Metric == "" || e.Source == "":
@@ -184,6 +208,8 @@ func (e Expectation) check() error {
 		return fmt.Errorf("of %q is none of spread, mean and median", e.Of)
 	case e.Place != "" && e.Published == nil:
 		return fmt.Errorf("a place in a publication, and no published value")
+	case e.isBare():
+		return fmt.Errorf("source %q does not say in words what it demands", e.Source)
 	case backRE.MatchString(e.Says):
 		return fmt.Errorf("%q refers to another claim, which reports show elsewhere", e.Says)
 	}

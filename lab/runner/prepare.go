@@ -51,7 +51,7 @@ func prepare(name string, opt Options) (*runner, error) {
 	}
 	r.preset = d.Presets[opt.Preset]
 	if r.expect, err = result.ParseExpect(e.Expect); err != nil {
-		return nil, fmt.Errorf("experiment %s: %w", name, err)
+		return nil, fmt.Errorf("expect.json of %s: %w", name, err)
 	}
 	if err := errors.Join(supported(e, opt.Engine), capturable(opt), files(opt.JSON, opt.Report)); err != nil {
 		return nil, usage(err)

@@ -30,7 +30,7 @@ func Claims(t *testing.T, e exp.Experiment, never map[string]string, cases ...Ca
 	t.Helper()
 	expect, err := result.ParseExpect(e.Expect)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("expect.json of %s: %v", e.Name, err)
 	}
 	s := newSight(expect, never)
 	for _, c := range cases {

@@ -45,10 +45,10 @@ func expectations(t *testing.T) (files []string) {
 // The frame tells of each verdict that is not as a case says, and of each that no case shows.
 func TestTheFrameSaysNo(t *testing.T) {
 	expect, err := result.ParseExpect([]byte(`{"claims":[
-	 {"id":"a","metric":"m","op":"<=","bound":50,"kind":"timing","source":"s",
+	 {"id":"a","metric":"m","op":"<=","bound":50,"kind":"timing","source":"the rule of a test",
 	  "needs":[{"metric":"g","op":"==","bound":0,"reason":"guarded"}]},
-	 {"id":"b","metric":"n","op":">=","bound":20,"kind":"timing","source":"s"},
-	 {"id":"never","metric":"o","op":"==","bound":1,"kind":"timing","source":"s"}]}`))
+	 {"id":"b","metric":"n","op":">=","bound":20,"kind":"timing","source":"the rule of a test"},
+	 {"id":"never","metric":"o","op":"==","bound":1,"kind":"timing","source":"the rule of a test"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestJudgedFromOutside(t *testing.T) {
 		}
 		claims, err := result.ParseExpect(b)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", file, err)
 		}
 		for _, c := range claims {
 			metrics := []string{c.Metric}
