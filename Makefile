@@ -135,7 +135,7 @@ setup-build: ## install what a build needs: Go
 setup-demo: ## install what the experiments need
 	@build/setup demo
 
-setup-lab: ## install what all experiments need: ffmpeg besides
+setup-lab: ## install what all experiments need, and a browser for their pages
 	@build/setup lab
 
 setup-test: ## install what the tests need: clang 14 and the tools of the lab

@@ -53,18 +53,54 @@ func browse(t *testing.T, page string, args ...string) string {
 	return out.String()
 }
 
-// shoot takes a picture of a page as it looks in a light or dark window.
-func shoot(t *testing.T, page, name string, height int, dark bool) image.Image {
+// A view is a window in which a page must be readable.
+type view struct {
+	width int
+	dark  bool
+}
+
+// views are a desk's window and a phone's, by day and by night.
+var views = []view{{1280, false}, {1280, true}, {390, false}, {390, true}}
+
+func (v view) String() string {
+	return fmt.Sprintf("%d-%s", v.width, map[bool]string{false: "light", true: "dark"}[v.dark])
+}
+
+//go:embed testdata/layout.js
+var layout string
+
+var layoutRE = regexp.MustCompile(`data-layout="([^"]*)"`)
+
+// look opens a page in a window, fails if it cannot be read there, and returns and keeps a picture.
+// The page stands in a frame, since the browser has no window as narrow as a phone's; height is that
+// of a desk's window.
+func look(t *testing.T, page []byte, name string, height int, v view) image.Image {
+	t.Helper()
+	height = height * views[0].width / v.width
+	measured := bytes.Replace(page, []byte("</body>"), []byte("<script>"+layout+"</script></body>"), 1)
+	frame := fmt.Appendf(nil, `<!DOCTYPE html><body style="margin: 0"><iframe width="%d" height="%d" style="border: 0" `+
+		`srcdoc="%s"></iframe></body>`, v.width, height, html.EscapeString(string(measured)))
+	args := []string{"--dump-dom", fmt.Sprintf("--window-size=%d,%d", max(v.width, 500), height)}
+	if v.dark {
+		args = append(args, "--blink-settings=preferredColorScheme=0")
+	}
+	img, dom := snap(t, write(t, frame), name+"-"+v.String(), args...)
+	if m := layoutRE.FindStringSubmatch(dom); m == nil {
+		t.Fatalf("%s, %v: the browser did not get to the end of the page: %.200s", name, v, dom)
+	} else if m[1] != "fine" {
+		t.Errorf("%s, %v: %s", name, v, m[1])
+	}
+	return img
+}
+
+// snap opens a page or a figure, and returns and keeps a picture of it with what the browser printed.
+func snap(t *testing.T, page, name string, args ...string) (image.Image, string) {
 	t.Helper()
 	if err := os.MkdirAll(shots, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(shots, name+".png")
-	args := []string{"--screenshot=" + file, fmt.Sprintf("--window-size=1060,%d", height)}
-	if dark {
-		args = append(args, "--blink-settings=preferredColorScheme=0")
-	}
-	browse(t, page, args...)
+	out := browse(t, page, append(args, "--screenshot="+file)...)
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +110,7 @@ func shoot(t *testing.T, page, name string, height int, dark bool) image.Image {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	return img
+	return img, out
 }
 
 // count returns how many pixels have about a colour, #rrggbb.
@@ -113,74 +149,28 @@ func darkColour(t *testing.T, i int) string {
 	return all[1][1]
 }
 
-// TestBrowserDrawsTheReport opens the report as a reader would: no errors, no
-// network, every link's colour on the screen, by day and by night.
+// TestBrowserDrawsTheReport opens the report as readers would: no errors, no network, nothing that
+// cannot be read, every link's colour on the screen, by day and by night, at a desk and on a phone.
 func TestBrowserDrawsTheReport(t *testing.T) {
 	t.Parallel()
-	b, err := Render(synthetic())
+	page, err := Render(synthetic())
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := write(t, b)
-	for name, dark := range map[string]bool{"report-light": false, "report-dark": true} {
-		img := shoot(t, page, name, 3400, dark)
+	for _, v := range views {
+		img := look(t, page, "report", 3400, v)
 		for i, link := range colours[:3] {
-			if dark {
+			if v.dark {
 				link = darkColour(t, i)
 			}
 			if n := count(img, link); n < 2000 {
-				t.Errorf("%s: %d pixels of %s: the plots are empty", name, n, link)
+				t.Errorf("%v: %d pixels of %s: the plots are empty", v, n, link)
 			}
 		}
-		if n, ref := count(img, map[bool]string{false: "#7a3fc0", true: "#c39bff"}[dark]), 300; n < ref {
-			t.Errorf("%s: %d pixels of published values", name, n)
+		if n, ref := count(img, map[bool]string{false: "#7a3fc0", true: "#c39bff"}[v.dark]), 300; n < ref {
+			t.Errorf("%v: %d pixels of published values", v, n)
 		}
 	}
-}
-
-//go:embed testdata/layout.js
-var layout string
-
-var layoutRE = regexp.MustCompile(`data-layout="([^"]*)"`)
-
-// The windows in which a page must be readable: a desk's and a phone's.
-const (
-	desk  = 1280
-	phone = 390
-)
-
-// checkLayout fails if a page cannot be read in windows of both widths, light and dark. The
-// page stands in a frame, since the browser has no window as narrow as a phone's.
-func checkLayout(t *testing.T, page []byte) {
-	t.Helper()
-	measured := bytes.Replace(page, []byte("</body>"), []byte("<script>"+layout+"</script></body>"), 1)
-	for _, width := range []int{desk, phone} {
-		frame := fmt.Appendf(nil, `<!DOCTYPE html><body><iframe width="%d" height="3000" srcdoc="%s"></iframe></body>`, width,
-			html.EscapeString(string(measured)))
-		for _, dark := range []bool{false, true} {
-			args := []string{"--dump-dom", "--window-size=1400,3000"}
-			if dark {
-				args = append(args, "--blink-settings=preferredColorScheme=0")
-			}
-			dom := browse(t, write(t, frame), args...)
-			m := layoutRE.FindStringSubmatch(dom)
-			if m == nil {
-				t.Fatalf("%d px, dark %v: the browser did not get to the end of the page: %.200s", width, dark, dom)
-			}
-			if m[1] != "fine" {
-				t.Errorf("%d px, dark %v: %s", width, dark, m[1])
-			}
-		}
-	}
-}
-
-func TestBrowserFindsNoOverlap(t *testing.T) {
-	t.Parallel()
-	b, err := Render(synthetic())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkLayout(t, b)
 }
 
 func TestBrowserDrawsTheOverview(t *testing.T) {
@@ -199,14 +189,16 @@ func TestBrowserDrawsTheOverview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := count(shoot(t, path, "overview", 900, false), "#116b3a"); n < 200 {
-		t.Errorf("%d pixels of passed claims", n)
-	}
-	b, err := os.ReadFile(path)
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkLayout(t, b)
+	for _, v := range views {
+		img := look(t, page, "overview", 900, v)
+		if n := count(img, "#116b3a"); n < 200 && !v.dark {
+			t.Errorf("%v: %d pixels of passed claims", v, n)
+		}
+	}
 }
 
 // TestBrowserDrawsAnExportedFigure proves that a figure stands alone.
@@ -217,29 +209,35 @@ func TestBrowserDrawsAnExportedFigure(t *testing.T) {
 	if err := os.WriteFile(path, SVG(r, r.Figures[0]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(shoot(t, path, "figure", 700, false), colours[0]); n < 2000 {
+	img, _ := snap(t, path, "figure", "--window-size=1060,700")
+	if n := count(img, colours[0]); n < 2000 {
 		t.Errorf("%d pixels of the first link", n)
 	}
 }
 
-var pages = flag.String("pages", "", "check the layout of every page in this directory, and take a picture of each")
+var pages = flag.String("pages", "", "look at every page in this directory, and take pictures of each")
 
-// TestBrowserOpensPages checks the reports of real runs, such as those that `make lab`
-// leaves: go test ./lab/report -run OpensPages -pages DIR.
+// TestBrowserOpensPages looks at the overview and the reports of real runs: build/lab leaves them to it
+// (go test ./lab/report -run OpensPages -pages DIR).
 func TestBrowserOpensPages(t *testing.T) {
-	t.Parallel()
-	list, _ := filepath.Glob(filepath.Join(*pages, "*.html"))
 	if *pages == "" {
-		list = nil
+		return
+	}
+	list, _ := filepath.Glob(filepath.Join(*pages, "*.html"))
+	if len(list) == 0 {
+		t.Fatalf("no pages in %s", *pages)
 	}
 	for _, path := range list {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(path), ".html")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, v := range views {
+				look(t, page, name, 4200, v)
 			}
-			checkLayout(t, b)
-			shoot(t, path, strings.TrimSuffix(filepath.Base(path), ".html"), 4200, false)
 		})
 	}
 }

@@ -14,7 +14,9 @@ import (
 // first holds, the second fails a claim, and the third cannot be measured.
 const fake = `#!/bin/sh
 case "$1 $2" in
-"list ") printf 'A paper\n  good-one  title\n  bad-one   title\n\nOther\n  no-tool  title\n' ;;
+"list ")
+	[ -z "$ONLY" ] || { printf '  %s  title\n' "$ONLY"; exit; }
+	printf 'A paper\n  good-one  title\n  bad-one   title\n\nOther\n  no-tool  title\n' ;;
 "run good-one") echo '{}' >"$6"; printf 'VERDICT       CLAIM\npass          a claim\nnot measured  another\n' ;;
 "run bad-one") echo '{}' >"$6"; printf 'VERDICT  CLAIM\nFAIL     a claim\n'; exit 1 ;;
 "run no-tool") echo 'roam-lab: programs are missing: apt-get install it' >&2; exit 1 ;;
@@ -25,9 +27,16 @@ esac
 // TestAllExperiments goes through build/lab, which `make lab` runs.
 func TestAllExperiments(t *testing.T) {
 	dir := t.TempDir()
-	lab, out := filepath.Join(dir, "roam-lab"), filepath.Join(dir, "out")
-	if err := os.WriteFile(lab, []byte(fake), 0o755); err != nil {
-		t.Fatal(err)
+	lab, look, out := filepath.Join(dir, "roam-lab"), filepath.Join(dir, "look"), filepath.Join(dir, "out")
+	for path, text := range map[string]string{
+		lab: fake, look: `#!/bin/sh
+ls "$1"
+[ -z "$UNREADABLE" ] || { echo "    browser_test.go:1: $UNREADABLE"; exit 1; }
+`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		t.Fatal(err)
@@ -35,9 +44,9 @@ func TestAllExperiments(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(out, "stale.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run := func(minutes string) (string, error) {
+	run := func(minutes string, environ ...string) (string, error) {
 		cmd := exec.Command("../../build/lab", out)
-		cmd.Env = append(os.Environ(), "ROAM_LAB="+lab, "LAB_MINUTES="+minutes)
+		cmd.Env = append(append(os.Environ(), "ROAM_LAB="+lab, "LAB_LOOK="+look, "LAB_MINUTES="+minutes), environ...)
 		b, err := cmd.CombinedOutput()
 		return string(b), err
 	}
@@ -55,6 +64,17 @@ func TestAllExperiments(t *testing.T) {
 	reasons, _ := filepath.Glob(out + "/*.error")
 	if len(left) != 2 || len(reasons) != 1 {
 		t.Errorf("results %v, reasons %v", left, reasons)
+	}
+	looked, _ := os.ReadFile(out + "/pages.log")
+	if !strings.Contains(string(looked), "index.html\n") {
+		t.Errorf("the pages that were opened: %s", looked)
+	}
+	if text, err = run("1", "ONLY=good-one"); err != nil {
+		t.Errorf("one that passes: %v\n%s", err, text)
+	}
+	text, err = run("1", "ONLY=good-one", "UNREADABLE=scrolls sideways")
+	if err == nil || !strings.Contains(text, "scrolls sideways") {
+		t.Errorf("a page that cannot be read: %v\n%s", err, text)
 	}
 	if text, err = run("0"); err == nil || strings.Count(text, "not run:") != 3 {
 		t.Errorf("without any time: %v\n%s", err, text)
