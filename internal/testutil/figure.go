@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -43,10 +45,12 @@ type Figure struct {
 	Verdict string             `json:"verdict,omitempty"`
 	Rounds  int                `json:"rounds"`
 	Details map[string]float64 `json:"details,omitempty"` // units in the names
-	When    string             `json:"when"`
-	Kernel  string             `json:"kernel"`
-	CPU     string             `json:"cpu"`
-	Cores   int                `json:"cores"`
+	// Build is the version that was measured; "" in figures from before it was kept.
+	Build  string `json:"build,omitempty"`
+	When   string `json:"when"`
+	Kernel string `json:"kernel"`
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
 	// Load is the machine's load average: absolute times of a loaded machine are upper bounds.
 	Load float64 `json:"load"`
 	// Raw is what each round measured, by contender, in the order of the rounds; nil for a count or
@@ -103,7 +107,11 @@ func (f Figure) number(v float64) string {
 func Report(b testing.TB, f Figure) {
 	b.Helper()
 	f.Verdict = f.Judge()
-	f.When, f.Cores = time.Now().UTC().Format("2006-01-02 15:04"), runtime.NumCPU()
+	build, err := measuredBuild()
+	if err != nil {
+		b.Error(err)
+	}
+	f.Build, f.When, f.Cores = build, time.Now().UTC().Format("2006-01-02 15:04"), runtime.NumCPU()
 	f.Kernel, f.CPU, f.Load = machine()
 	if path := os.Getenv(Results); path != "" {
 		if err := keep(path, f); err != nil {
@@ -115,6 +123,38 @@ func Report(b testing.TB, f Figure) {
 		return
 	}
 	b.Log(f)
+}
+
+// Build names the variable that has the version which benchmarks measure, if it is not that of this tree.
+const Build = "ROAM_BUILD"
+
+// measuredBuild returns the version that is measured: one for all figures of a process, whose results change the tree.
+var measuredBuild = sync.OnceValues(func() (string, error) {
+	if v := os.Getenv(Build); v != "" {
+		return v, nil
+	}
+	return treeVersion()
+})
+
+// treeVersion returns the version of this tree, in any directory of which tests run.
+func treeVersion() (string, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the tree that is measured: %w", err)
+	}
+	for !exists(filepath.Join(root, "go.mod")) && root != filepath.Dir(root) {
+		root = filepath.Dir(root)
+	}
+	out, err := exec.Command(filepath.Join(root, "build/version"), ":!docs/results.json", ":!docs/results.md").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the version that is measured: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // machine describes what a figure was measured on.
@@ -188,7 +228,8 @@ func keepRaw(path string, f Figure) error {
 // Table draws figures as a table in Markdown. A figure that does not pass is set in bold.
 func Table(all []Figure) string {
 	var t strings.Builder
-	t.WriteString("| figure | what it compares | bound | measured | rounds, load | |\n|---|---|---|---|---|---|\n")
+	t.WriteString("| figure | what it compares | bound | measured | rounds, load | build | |\n" +
+		"|---|---|---|---|---|---|---|\n")
 	for _, f := range all {
 		bound, verdict := "", f.Verdict
 		if f.Op != "" {
@@ -197,8 +238,8 @@ func Table(all []Figure) string {
 		if verdict == Fail || verdict == NotMeasured {
 			verdict = "**" + verdict + "**"
 		}
-		fmt.Fprintf(&t, "| `%s` | %s%s | %s | %s | %d, %.1f | %s |\n",
-			f.Name, f.Says, f.details(), bound, f.measured(), f.Rounds, f.Load, verdict)
+		fmt.Fprintf(&t, "| `%s` | %s%s | %s | %s | %d, %.1f | %s | %s |\n",
+			f.Name, f.Says, f.details(), bound, f.measured(), f.Rounds, f.Load, f.Build, verdict)
 	}
 	return t.String()
 }

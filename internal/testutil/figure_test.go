@@ -67,13 +67,20 @@ func TestReport(t *testing.T) {
 	if err != nil || len(all) != 3 || all[0].Name != "a" || all[0].Verdict != NotMeasured || all[1].Value != 0.95 {
 		t.Fatalf("kept %+v: %v", all, err)
 	}
+	release, err := os.ReadFile("../../VERSION")
+	for _, f := range all {
+		if err != nil || f.Build == "" || !strings.HasPrefix(f.Build, strings.TrimSpace(string(release))) {
+			t.Errorf("%s was measured on build %q of %q: %v", f.Name, f.Build, release, err)
+		}
+	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(path), "results.raw", "c_of.json"))
 	if list, _ := filepath.Glob(filepath.Dir(path) + "/results.raw/*"); err != nil || len(list) != 1 ||
 		!strings.Contains(string(raw), `"raw":{"ns now":[2,4]}`) || !strings.Contains(string(raw), `"name":"c/of"`) {
 		t.Errorf("rounds %s in %v: %v", raw, list, err)
 	}
-	table := Table(all)
-	rows := []string{"| **not measured** |", "| `b` |  | >= 0.900 | 0.950 ± 0.010 |", "| 3 ± 1 ns |"}
+	table := Table(append(all, Figure{Name: "d", Unit: "ns", Value: 7, Rounds: 2, Load: 1}))
+	rows := []string{"| **not measured** |", "| `b` |  | >= 0.900 | 0.950 ± 0.010 |", "| 3 ± 1 ns |",
+		" | " + all[0].Build + " | **not measured** |", "| `d` |  |  | 7 ns | 2, 1.0 |  |  |"}
 	for _, want := range rows {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,11 +53,24 @@ func runAll(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	if bin = node.In(dir); os.Getenv(binariesEnv) != "" {
 		bin = node.In(os.Getenv(binariesEnv))
+		if err := nameBuild(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			return 1
+		}
 	}
 	if os.Getenv(victimEnv) != "" {
 		return victim()
 	}
 	return m.Run()
+}
+
+// nameBuild has figures name the build that is measured in place of this tree's.
+func nameBuild() error {
+	out, err := exec.Command(bin.Roam, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("ask %s for its version: %w", bin.Roam, err)
+	}
+	return os.Setenv(testutil.Build, strings.TrimPrefix(strings.TrimSpace(string(out)), "roam "))
 }
 
 // endWithParent has the kernel send SIGTERM when the parent ends: a go command that gets that
