@@ -19,8 +19,8 @@ type Parameter struct {
 	Choices []string `json:"choices,omitempty"`
 	Unit    string   `json:"unit,omitempty"`
 	Doc     string   `json:"doc"`
-	// Hardest is the value of a list at which claims over the whole list are hardest to meet,
-	// and why: "200: ...". The preset quick has it.
+	// Hardest is the value of a list at which claims over the whole list are hardest to meet, and why:
+	// "200: ...". Of a number it is the side, "less: ..." or "more: ...". The preset quick has it.
 	Hardest string `json:"hardest,omitempty"`
 }
 

@@ -14,7 +14,8 @@ import (
 
 // The preset quick judges the claims that standard judges, each on its hardest case: of a list of values
 // that it shortens it has the hardest one, and a claim about a value that it drops is judged by one about
-// a harder value, with a bound that is no looser, or is left out by name.
+// a harder value, with a bound that is no looser, or is left out by name. A number that it changes lies on
+// the harder side where one is named; what a shorter time or fewer repetitions leave out is said in words.
 func TestQuickJudgesTheHardest(t *testing.T) {
 	for _, e := range List() {
 		for _, fault := range quickFaults(e) {
@@ -42,6 +43,8 @@ func quickFaults(e Info) (faults []string) {
 			has := values(quick.Text(name))
 			dropped = slices.DeleteFunc(dropped, func(v string) bool { return slices.Contains(has, v) })
 			faults = append(faults, droppedFaults(e, name, quick.Text(name), dropped, left)...)
+		case float64:
+			faults = append(faults, numberFaults(e, name, quick.Float(name), standard.Float(name))...)
 		case bool:
 			if standard.Bool(name) && !quick.Bool(name) && len(left) == 0 {
 				faults = append(faults, name+" is off, and no claim is left out by name")
@@ -49,6 +52,22 @@ func quickFaults(e Info) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// numberFaults says what is wrong with a number that quick changes: it lies on the easier side, or nothing says
+// what it leaves out.
+func numberFaults(e Info, name string, quick, standard float64) []string {
+	side, why, declared := strings.Cut(e.Parameters[name].Hardest, ": ")
+	switch {
+	case quick == standard:
+	case !declared && len(e.PresetValues["quick"].LeavesOut) == 0:
+		return []string{fmt.Sprintf("%s is %g and not %g, and nothing says what that leaves out", name, quick, standard)}
+	case declared && (why == "" || side != "less" && side != "more"):
+		return []string{fmt.Sprintf("%s is hardest at %q, which is no side with a reason", name, e.Parameters[name].Hardest)}
+	case declared && (side == "less") != (quick < standard):
+		return []string{fmt.Sprintf("%s is %g in quick and %g in standard, which is harder: %s", name, quick, standard, why)}
+	}
+	return nil
 }
 
 // droppedFaults says what is wrong with a list of which quick lacks values.
@@ -131,10 +150,11 @@ func TestEasierQuickIsNoticed(t *testing.T) {
 		return Info{
 			Parameters: map[string]exp.Parameter{
 				"cells": {Default: "near,far", Doc: "d"}, "rtts": {Default: "0,200", Doc: "d", Hardest: "200: it is"},
-				"more": {Default: true, Doc: "d"},
+				"more":      {Default: true, Doc: "d"},
+				"overlap_s": {Default: 2.0, Doc: "d", Hardest: "less: it is"}, "long_s": {Default: 60.0, Doc: "d"},
 			},
 			PresetValues: map[string]exp.Preset{
-				"quick": {Set: map[string]any{"cells": "far", "rtts": "200", "more": false},
+				"quick": {Set: map[string]any{"cells": "far", "rtts": "200", "more": false, "overlap_s": 1.5, "long_s": 5.0},
 					LeavesOut: []string{"more"}, Harder: map[string]string{"near-*": "far-*", "more": ""}},
 				"standard": {},
 			},
@@ -168,13 +188,20 @@ func TestEasierQuickIsNoticed(t *testing.T) {
 		"a looser least": {func(e *Info) {
 			e.Claims[2].Op, e.Claims[3].Op, e.Claims[3].Bound = ">=", ">=", 19
 		}, 1},
-		"another value":             {func(e *Info) { e.Claims[1].Bound = 1 }, 1},
-		"another operator":          {func(e *Info) { e.Claims[3].Op = ">=" }, 1},
-		"another unit":              {func(e *Info) { e.Claims[3].Unit = "s" }, 1},
-		"a claim that is none":      {func(e *Info) { e.Claims = slices.Delete(e.Claims, 3, 4) }, 1},
-		"one left out as well":      {quick(func(p *exp.Preset) { p.Harder["far-ms"] = "" }), 1},
-		"none of that name":         {quick(func(p *exp.Preset) { p.Harder["nothing"] = "" }), 1},
-		"left out without why":      {quick(func(p *exp.Preset) { p.LeavesOut = nil }), 1},
+		"another value":           {func(e *Info) { e.Claims[1].Bound = 1 }, 1},
+		"another operator":        {func(e *Info) { e.Claims[3].Op = ">=" }, 1},
+		"another unit":            {func(e *Info) { e.Claims[3].Unit = "s" }, 1},
+		"a claim that is none":    {func(e *Info) { e.Claims = slices.Delete(e.Claims, 3, 4) }, 1},
+		"one left out as well":    {quick(func(p *exp.Preset) { p.Harder["far-ms"] = "" }), 1},
+		"none of that name":       {quick(func(p *exp.Preset) { p.Harder["nothing"] = "" }), 1},
+		"left out without why":    {quick(func(p *exp.Preset) { p.LeavesOut = nil }), 2},
+		"a number that is easier": {quick(func(p *exp.Preset) { p.Set["overlap_s"] = 2.5 }), 1},
+		"a number without a side": {func(e *Info) {
+			e.Parameters["overlap_s"] = exp.Parameter{Default: 2.0, Hardest: "least: it is"}
+		}, 1},
+		"a side without why": {func(e *Info) {
+			e.Parameters["overlap_s"] = exp.Parameter{Default: 2.0, Hardest: "less: "}
+		}, 1},
 		"a part off, none left out": {quick(func(p *exp.Preset) { p.Harder, p.Set["cells"] = nil, "near,far" }), 1},
 	} {
 		e := sound()
