@@ -30,7 +30,7 @@ const shots = "../../out/screenshots"
 func browse(t *testing.T, page string, args ...string) string {
 	t.Helper()
 	testutil.Need(t, "chromium")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	path, err := filepath.Abs(page)
 	if err != nil {
