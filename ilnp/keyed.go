@@ -18,8 +18,11 @@ import (
 // docs/rfc/rfc6743.md. The session's keys follow from the secret of both nodes'
 // key pairs, their NIDs and both nonces, one key for each direction.
 
-// labelSession separates these keys from all others that the secret may make one day.
-const labelSession = "roam keyed session 1"
+// These separate what is derived from all else that the secret may make one day.
+const (
+	labelSession = "roam keyed session 1"
+	labelFirst   = "roam first counter 1"
+)
 
 // restoredAhead is added to the counter of a session that is restored: the state may be older
 // than the last update that left, and a counter must never be used twice.
@@ -61,14 +64,24 @@ func directionKey(secret nidkey.Secret, from, to roam.NID, fromNonce, toNonce No
 
 // keyFrom is directionKey for any secret: the root of a session that began by a proof.
 func keyFrom(secret []byte, from, to roam.NID, fromNonce, toNonce Nonce) []byte {
-	info := binary.BigEndian.AppendUint64([]byte(labelSession), uint64(from))
+	return derive(labelSession, ilnpwire.MACKeyLen, secret, from, to, fromNonce, toNonce)
+}
+
+// derive derives n bytes for one use and direction of a session.
+func derive(label string, n int, secret []byte, from, to roam.NID, fromNonce, toNonce Nonce) []byte {
+	info := binary.BigEndian.AppendUint64([]byte(label), uint64(from))
 	info = binary.BigEndian.AppendUint64(info, uint64(to))
-	for _, n := range []Nonce{fromNonce, toNonce} {
-		info = appendNonce(info, n)
-	}
-	// It fails for keys of more than 8160 bytes only.
-	key, _ := hkdf.Key(sha256.New, secret, nil, string(info), ilnpwire.MACKeyLen)
+	info = appendNonce(appendNonce(info, fromNonce), toNonce)
+	key, _ := hkdf.Key(sha256.New, secret, nil, string(info), n) // fails for more than 8160 bytes only
 	return key
+}
+
+// firstCounter returns where the counters of a session begin that began without a proof: its nonces may be those of an
+// earlier session, whose counters are lost. That is the clock, above an offset of 62 bits that the path does not know.
+// It is the same as long as the keys are, so a later beginning is above an earlier one.
+func firstCounter(now time.Time, s *session, secret []byte) uint64 {
+	offset := derive(labelFirst, 8, secret, s.localNID, s.remoteNID, s.localNonce, s.remoteNonce)
+	return binary.BigEndian.Uint64(offset)>>2 + uint64(max(now.UnixNano(), 0))
 }
 
 // macOf covers the whole message, type and operation included, with its checksum zero, the
@@ -93,13 +106,15 @@ func (s *session) rekey(now time.Time, secret nidkey.Secret) {
 		root = s.agreed.root
 	}
 	k := keysOf(s, root)
-	if was := s.keys; was != nil && (was.out == nil || hmac.Equal(was.out, k.out)) {
+	was := s.keys
+	had := was != nil && was.out != nil && hmac.Equal(was.out, k.out)
+	if had || was != nil && was.out == nil {
 		k.sent, k.updated, k.acks, k.unkeyed = was.sent, was.updated, was.acks, was.unkeyed
 	} else {
 		s.update.since = 0 // of the counters before
 	}
-	if s.agreed == nil { // the nonces may be those of an earlier session, whose counters are lost
-		k.sent = max(k.sent, uint64(max(now.UnixNano(), 0)))
+	if s.agreed == nil && !had {
+		k.sent = max(k.sent, firstCounter(now, s, root))
 	}
 	s.keys = &k
 }

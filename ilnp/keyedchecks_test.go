@@ -2,6 +2,7 @@ package ilnp
 
 import (
 	"testing"
+	"time"
 
 	"roam"
 	"roam/nidkey"
@@ -74,7 +75,8 @@ func TestKeyedKeyFollows(t *testing.T) {
 }
 
 // TestKeyedCounterBegins: without a proof the nonces may be those of an earlier session, whose counters are
-// lost, so the counters begin at the clock. Before the peer's nonce is known there are no keys.
+// lost, so the counters begin above all that the same keys had before, and show no clock. Before the peer's nonce is
+// known there are no keys.
 func TestKeyedCounterBegins(t *testing.T) {
 	s := &session{localNID: ownNID, remoteNID: peerNID, localNonce: peerNonce}
 	secret := secretOf(t, 7)
@@ -82,8 +84,34 @@ func TestKeyedCounterBegins(t *testing.T) {
 		t.Errorf("before the nonce is known: %+v", s.keys)
 	}
 	s.remoteNonce = forged
-	if s.rekey(epoch, secret); s.keys.sent != uint64(epoch.UnixNano()) {
-		t.Errorf("begins at %d", s.keys.sent)
+	s.rekey(epoch, secret)
+	first, clock := s.keys.sent, uint64(epoch.UnixNano())
+	const year = uint64(365 * 24 * time.Hour)
+	if first < clock || first-clock < year || first-clock >= 1<<62 {
+		t.Errorf("begins at %d, when the clock is %d", first, clock)
+	}
+	s.rekey(epoch.Add(time.Hour), secret)
+	if s.keys.sent != first {
+		t.Errorf("keys that stay begin anew, %d above: that is a clock", s.keys.sent-first)
+	}
+	for name, lost := range map[string]*session{
+		"state lost": {localNID: s.localNID, remoteNID: s.remoteNID, localNonce: s.localNonce, remoteNonce: s.remoteNonce},
+		"of a state": {localNID: s.localNID, remoteNID: s.remoteNID, localNonce: s.localNonce, remoteNonce: s.remoteNonce,
+			keys: &keying{sent: 7}},
+	} {
+		if lost.rekey(epoch.Add(time.Second), secret); lost.keys.sent != first+uint64(time.Second) {
+			t.Errorf("%s, a second later it begins %d above", name, lost.keys.sent-first)
+		}
+	}
+	for name, other := range map[string]*session{
+		"other nonce": {localNID: s.localNID, remoteNID: s.remoteNID, localNonce: s.localNonce, remoteNonce: peerNonce},
+		"other direction": {localNID: s.remoteNID, remoteNID: s.localNID, localNonce: s.remoteNonce,
+			remoteNonce: s.localNonce},
+	} {
+		other.rekey(epoch, secret)
+		if d := max(first, other.keys.sent) - min(first, other.keys.sent); d < year {
+			t.Errorf("%s: it begins %d beside the first: that is a clock", name, d)
+		}
 	}
 	if s.rekey(epoch, nidkey.Secret{}); s.keys != nil {
 		t.Errorf("without a secret: %+v", s.keys)

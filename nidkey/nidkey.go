@@ -103,6 +103,11 @@ func Hash(p Public, m Modifier) roam.NID {
 	for range hashSteps {
 		h = sha256.Sum256(h[:])
 	}
+	return identifier(h)
+}
+
+// identifier returns the first 64 bits of a hash, the group and the universal/local bit 0.
+func identifier(h [sha256.Size]byte) roam.NID {
 	h[0] &^= 0x03
 	return roam.NID(binary.BigEndian.Uint64(h[:]))
 }

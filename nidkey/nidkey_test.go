@@ -48,6 +48,22 @@ func TestHashGolden(t *testing.T) {
 	}
 }
 
+// TestIdentifierBits: identifiers are of local scope and name one node (RFC 6741 §2.3, RFC 4291 §2.5.1), whatever
+// the hash, all other bits are the hash's, and those that RFC 5453 reserves are not used.
+func TestIdentifierBits(t *testing.T) {
+	for first := range 256 {
+		got := identifier([32]byte{0: byte(first), 1: 0xa5, 7: 0x5a, 8: 0xff})
+		if want := roam.NID(first&0xfc)<<56 | 0x00a5_0000_0000_005a; got != want {
+			t.Errorf("first byte %#x: %v, want %v", first, got, want)
+		}
+	}
+	for nid, want := range map[roam.NID]bool{0: false, 1<<32 - 1: false, 1 << 32: true, 0xfc << 56: true} {
+		if Usable(nid) != want {
+			t.Errorf("%v: usable %t", nid, !want)
+		}
+	}
+}
+
 func TestNew(t *testing.T) {
 	k := drawn(t, 1)
 	if b := uint64(k.NID) >> 56; b&3 != 0 {

@@ -150,7 +150,7 @@ func TestKeyRotate(t *testing.T) {
 // TestAddSaysWhatItGot: a peer with a key, one that takes another one's place, and one that nothing lists.
 func TestAddSaysWhatItGot(t *testing.T) {
 	const keyed, guarded = "proof: keyed: Locator Updates need a MAC by its key\n", "plain IPv6 is not used with it: " +
-		"if it has no ILNP, connections to it fail\n"
+		"connections to it fail until this host's line is\nadded there, or if it has no ILNP\n"
 	for want, p := range map[string]control.Peer{
 		keyed + guarded: {Proof: control.ProofKeyed},
 		"its key so far vouches for the new one: 0000:0000:0000:0007 is forgotten\n" + keyed: {

@@ -92,9 +92,9 @@ func TestExamplesOfTheManuals(t *testing.T) {
 			t.Errorf("the example of roam-hosts.5: %d records, %v", len(records), err)
 		}
 	}
-	line := regexp.MustCompile(`(?m)^roam1:\S+$`).FindString(clitest.Page(t, "roam.8"))
-	if _, err := naming.ParsePairing(line); err != nil {
-		t.Errorf("the example of roam.8: %v", err)
+	line := regexp.MustCompile(`(?m)^roam2:\S+$`).FindString(clitest.Page(t, "roam.8"))
+	if r, err := naming.ParsePairing(line); err != nil || r.Key.Check(r.NID) != nil {
+		t.Errorf("the example of roam.8: %v, %v", err, r.Key.Check(r.NID))
 	}
 }
 

@@ -112,7 +112,8 @@ func (pr *printer) got(p control.Peer) {
 	}
 	pr.Fill("proof: ", proofText(p.Proof))
 	if !p.Plain {
-		pr.Fill("", "plain IPv6 is not used with it: if it has no ILNP, connections to it fail")
+		pr.Fill("", "plain IPv6 is not used with it: connections to it fail until this host's line is added there, "+
+			"or if it has no ILNP")
 	}
 }
 

@@ -101,7 +101,7 @@ type NIDSource uint8
 
 // The sources of a Node Identifier.
 const (
-	NIDAuto        NIDSource = iota // drawn at random once, then kept in the state directory
+	NIDAuto        NIDSource = iota // the hash of the key that the first start makes; kept in the state directory
 	NIDFromAddress                  // the low half of an address that the host has
 	NIDFixed                        // NIDChoice.Value
 )

@@ -290,6 +290,18 @@ func TestPeerFindings(t *testing.T) {
 		"forged": {func(p *PeerFacts) {
 			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})
 		}, []string{"note refused: input in its name was refused: wrong nonce"}},
+		"forged with keys": {func(p *PeerFacts) {
+			for _, reason := range []string{"proof that is forged", "wrong nonce", "proof that is forged"} {
+				p.History = append(p.History, control.Event{Kind: "refused", Reason: reason})
+			}
+		}, []string{
+			"note refused: input in its name was refused: proof that is forged > nothing, if sessions with the peer work: ",
+			"note refused: input in its name was refused: wrong nonce; it may have been forged",
+		}},
+		"no proof, and why": {func(p *PeerFacts) {
+			p.Probed.Refused = control.PlainRefusal{Why: control.WhyNoProof, Allow: "roam add LINE"}
+			p.History = append(p.History, control.Event{Kind: "refused", Reason: "peer with a key has sent no proof"})
+		}, []string{"fault key", "has sent no proof > nothing, if sessions with the peer work: "}},
 		"a small path": {func(p *PeerFacts) { p.PathMTU = 1280 },
 			[]string{"warning mtu: the path carries packets of at most 1280 bytes"}},
 		"a path large enough": {func(p *PeerFacts) { p.PathMTU = 1400 }, nil},

@@ -35,6 +35,7 @@ func lookPeer(e *examination, f Facts) {
 	}
 	if p.Probed.Refused.Why != "" {
 		lookRefusedPlain(e, p.Word, p.Probed.Refused)
+		lookRefused(e, p)
 		return
 	}
 	if p.Probed.State == control.StatePlain {
@@ -224,13 +225,20 @@ func lookForm(e *examination, p *PeerFacts) {
 	}
 }
 
-// lookRefused reports the correspondent's packets that this host refused.
+// lookRefused reports the correspondent's packets that this host refused: those with keys one by one, as each has its
+// remedy.
 func lookRefused(e *examination, p *PeerFacts) {
-	var reasons []string
+	var reasons, seen []string
 	for _, ev := range p.History {
-		if ev.Kind == control.KindRefused && !slices.Contains(reasons, ev.Reason) {
-			reasons = append(reasons, ev.Reason)
+		if ev.Kind != control.KindRefused || slices.Contains(seen, ev.Reason) {
+			continue
 		}
+		seen = append(seen, ev.Reason)
+		if do := control.RefusalHint(ev.Reason); do != "" {
+			e.add(Note, "refused", do, "input in its name was refused: %s", ev.Reason)
+			continue
+		}
+		reasons = append(reasons, ev.Reason)
 	}
 	if len(reasons) > 0 {
 		e.add(Note, "refused", "", "input in its name was refused: %s; it may have been forged", strings.Join(reasons, ", "))

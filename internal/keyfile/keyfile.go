@@ -18,6 +18,8 @@ import (
 	"roam/internal/config"
 	"roam/internal/durable"
 	"roam/nidkey"
+
+	"golang.org/x/sys/unix"
 )
 
 // most is more than a key file has, in bytes.
@@ -32,7 +34,7 @@ var (
 // Path returns the path of the key file.
 func Path(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "key") }
 
-// NIDPath returns the path of the file with the Node Identifier that was drawn once.
+// NIDPath returns the path of the file with the Node Identifier that the first start made.
 func NIDPath(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "nid") }
 
 // Read reads the key pair; nil: there is none. It refuses a file that others than its owner can
@@ -73,19 +75,22 @@ func private(path string) ([]byte, error) {
 	return append([]byte{}, b...), nil // an empty file is not none
 }
 
-// New draws a key pair and keeps it. A host that draws its Node Identifier and has not started
-// yet gets the one that is the hash of its key; any other keeps its own.
+// New draws a key pair and keeps it, which takes about 0.1 s (2^20 steps of SHA-256). A host that has no Node
+// Identifier yet, by its configuration neither, gets the one that is the hash of its key; any other keeps its own.
 func New(cfg config.Config) (nidkey.Key, error) {
 	path := Path(cfg)
 	if _, err := os.Lstat(path); err == nil {
 		return nidkey.Key{}, fmt.Errorf("new key: %s: %w", path, ErrExists)
 	}
+	if err := os.MkdirAll(cfg.Host.StateDir, 0o755); err != nil {
+		return nidkey.Key{}, fmt.Errorf("new key: %w", err)
+	}
+	if err := unix.Access(cfg.Host.StateDir, unix.W_OK); err != nil { // before the hash, which takes long
+		return nidkey.Key{}, fmt.Errorf("new key: write to %s: %w", cfg.Host.StateDir, err)
+	}
 	k, err := nidkey.New(rand.Reader)
 	if err != nil {
 		return nidkey.Key{}, err
-	}
-	if err := os.MkdirAll(cfg.Host.StateDir, 0o755); err != nil {
-		return nidkey.Key{}, fmt.Errorf("new key: %w", err)
 	}
 	if err := durable.Replace(path, k.File(), 0o600); err != nil {
 		return nidkey.Key{}, fmt.Errorf("new key: %w", err)

@@ -12,8 +12,7 @@ import (
 	"roam/internal/testutil"
 )
 
-// drawn has a host get its NID from its key, which is made before the first start; more is appended
-// to its configuration.
+// drawn has a host get its key and NID at its first start; more is appended to its configuration.
 func (w *world) drawn(name string, more ...string) *host {
 	h := w.newHost(name, settings{accept: "known", hosts: "# nobody\n", more: strings.Join(more, "")})
 	b, err := os.ReadFile(h.Config)
@@ -24,8 +23,11 @@ func (w *world) drawn(name string, more ...string) *host {
 	if err := os.WriteFile(h.Config, []byte(text), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
-	h.roam("key", "new")
-	return h.start()
+	h.start()
+	if line := h.roam("export"); !strings.HasPrefix(line, "roam2:") {
+		w.t.Errorf("%s starts for the first time, and exports %q", name, line)
+	}
+	return h
 }
 
 // TestRotate replaces the key of a host. Its peer believes the line that the old key made for it, and

@@ -69,10 +69,19 @@ func (h *Host) onEvent(ev ilnp.Event, _ *engine.Engine) {
 // have sent it.
 func (h *Host) logRefused(ev ilnp.Event, shown control.Event) {
 	if ilnp.Suspicious(ev.Reason) {
-		h.logSecurity(ev.Time, "input was refused", "reason", ev.Reason, "peer", shown.PeerName, "nid", shown.Peer)
+		h.logSecurity(ev.Time, "input was refused", append([]any{"reason", ev.Reason, "peer", shown.PeerName,
+			"nid", shown.Peer}, whatToDo(ev)...)...)
 		return
 	}
 	h.logEvent(slog.LevelWarn, ev, shown)
+}
+
+// whatToDo returns what to do about input that was refused, for the log.
+func whatToDo(ev ilnp.Event) []any {
+	if hint := control.RefusalHint(ev.Reason); ev.Kind == ilnp.Refused && hint != "" {
+		return []any{"do", hint}
+	}
+	return nil
 }
 
 // logEvent writes an event's line, unless there were too many about sessions.
@@ -87,6 +96,7 @@ func (h *Host) logEvent(level slog.Level, ev ilnp.Event, shown control.Event) {
 			more = []any{"left_out", leftOut}
 		}
 	}
+	more = append(more, whatToDo(ev)...)
 	if ev.Kind == ilnp.PlainRefused {
 		more = append(more, "allow", allowLess(h.records[ev.Key.Remote], ev.Reason))
 	}

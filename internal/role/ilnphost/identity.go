@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/internal/config"
+	"roam/internal/control"
 	clocks "roam/internal/dataplane"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/durable"
@@ -23,9 +25,9 @@ import (
 )
 
 // identity returns this host's Node Identifier: the configured one, that of an
-// address, or one that was drawn at random once and is kept ever since, for a
-// NID outlives networks.
-func identity(cfg config.Config) (roam.NID, error) {
+// address, or the one that was made at the first start and is kept ever since,
+// for a NID outlives networks.
+func identity(cfg config.Config, log *slog.Logger) (roam.NID, error) {
 	switch cfg.Host.NID.Source {
 	case config.NIDFixed:
 		return cfg.Host.NID.Value, nil
@@ -44,18 +46,39 @@ func identity(cfg config.Config) (roam.NID, error) {
 	if err == nil {
 		nid, err := roam.ParseNID(strings.TrimSpace(string(b)))
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w; remove the file to have a new one drawn", file, err)
+			return 0, fmt.Errorf("%s: %w; remove the file to get the one that is the hash of the key", file, err)
 		}
 		return nid, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("read node identifier: %w", err)
 	}
-	nid := drawNID()
-	if err := keepFile(file, nid.String()+"\n"); err != nil {
-		return 0, fmt.Errorf("keep node identifier: %w", err)
+	return firstIdentity(cfg, log)
+}
+
+// firstIdentity gives a host that has never started the Node Identifier that is the hash of its key. It makes the
+// key, unless `roam key new` has, or a first start that did not get as far as the identifier.
+func firstIdentity(cfg config.Config, log *slog.Logger) (roam.NID, error) {
+	k, err := keyfile.Read(cfg)
+	if err != nil {
+		return 0, err
 	}
-	return nid, nil
+	if k != nil {
+		if err := keepFile(keyfile.NIDPath(cfg), k.NID.String()+"\n"); err != nil {
+			return 0, fmt.Errorf("keep node identifier: %w", err)
+		}
+		return k.NID, nil
+	}
+	log.Info("first start: this host gets its key, and the node identifier that is the hash of it, in 2^20 steps of "+
+		"SHA-256 (0.1 to 0.5 s of one processor, once)", "file", keyfile.Path(cfg))
+	began := time.Now()
+	made, err := keyfile.New(cfg)
+	if err != nil {
+		return 0, control.Errorf(control.CodeInternal, "%w", err).
+			WithHint("host.state_dir has to be a directory that roamd can write: key and node identifier stay there")
+	}
+	log.Info("this host has its key", "nid", made.NID, "took", time.Since(began).Round(time.Millisecond))
+	return made.NID, nil
 }
 
 // keepFile writes a file of the state directory so that a crash or a power
@@ -65,19 +88,6 @@ func keepFile(file, text string) error {
 		return err
 	}
 	return durable.Replace(file, []byte(text), 0o644)
-}
-
-// drawNID draws 64 bits, of which the universal/local and the group bit are
-// zero (RFC 4291 §2.5.1), outside of the reserved identifiers of RFC 5453.
-func drawNID() roam.NID {
-	for {
-		var b [8]byte
-		rand.Read(b[:]) // never fails
-		b[0] &^= 0x03
-		if v := binary.BigEndian.Uint64(b[:]); v>>32 != 0 {
-			return roam.NID(v)
-		}
-	}
 }
 
 // probeID is the identifier of the daemon's own echo requests. It differs

@@ -1,59 +1,108 @@
 package ilnphost
 
 import (
+	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"roam"
 	"roam/internal/config"
+	"roam/internal/control"
+	"roam/internal/keyfile"
 )
 
-// Identifiers that are drawn are of local scope and name one node (RFC 6741
-// §2.3, RFC 4291 §2.5.1), none is reserved, and no two are the same.
-func TestDrawnIdentifiers(t *testing.T) {
-	seen := map[roam.NID]bool{}
-	for range 10_000 {
-		n := drawNID()
-		if n>>56&3 != 0 {
-			t.Fatalf("%v has the universal or the group bit", n)
-		}
-		// Of RFC 5453's, only the subnet-router anycast has both bits zero.
-		if n == 0 {
-			t.Fatal("the subnet-router anycast identifier was drawn")
-		}
-		if seen[n] {
-			t.Fatalf("%v was drawn twice", n)
-		}
-		seen[n] = true
-	}
-}
-
-// An identifier is drawn once and outlives the daemon and all networks; a file
-// that does not hold one is not silently replaced.
-func TestIdentifierIsKept(t *testing.T) {
+// TestFirstStart: a host that has never started gets its key and the NID that is the hash of it, in 2^20 steps
+// (docs/design/keys.md), says so, and keeps both; so does one whose first start ended between the two files.
+func TestFirstStart(t *testing.T) {
 	cfg := config.Default()
 	cfg.Host.StateDir = filepath.Join(t.TempDir(), "state")
-	first, err := identity(cfg)
+	var text bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	first, err := identity(cfg, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := identity(cfg); err != nil || again != first {
-		t.Errorf("second start: %v, %v, want %v", again, err, first)
+	k, err := keyfile.Read(cfg) // refuses a file that others can read
+	if err != nil || k == nil {
+		t.Fatalf("the key of a new host is %v, %v", k, err)
+	}
+	h := sha256.Sum256(slices.Concat([]byte("roam node identifier\x01\x01"), k.Modifier[:], k.Public[:]))
+	for range 1 << 20 {
+		h = sha256.Sum256(h[:])
+	}
+	h[0] &^= 0x03
+	if want := roam.NID(binary.BigEndian.Uint64(h[:])); first != want || k.NID != want {
+		t.Errorf("NID %v, that of the key %v, want %v", first, k.NID, want)
+	}
+	if !strings.Contains(text.String(), "2^20 steps") || !strings.Contains(text.String(), "took=") {
+		t.Errorf("the daemon does not say what it does: %s", &text)
+	}
+	text.Reset()
+	if again, err := identity(cfg, log); err != nil || again != first || text.Len() > 0 {
+		t.Errorf("second start: %v, %v, want %v; %s", again, err, first, &text)
+	}
+	if err := os.Remove(keyfile.NIDPath(cfg)); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := identity(cfg, log); err != nil || again != first {
+		t.Errorf("after a first start that wrote the key only: %v, %v, want %v", again, err, first)
+	}
+	if kept, ok := keyfile.NID(cfg); !ok || kept != first {
+		t.Errorf("kept: %v, %t", kept, ok)
+	}
+}
+
+// TestIdentifierIsKept: a host that has an NID, by its configuration or of before, gets no key unless it is asked
+// to; files that hold none are not silently replaced.
+func TestIdentifierIsKept(t *testing.T) {
+	cfg := config.Default()
+	cfg.Host.StateDir = t.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	write := func(path, text string, mode os.FileMode) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cfg.Host.NID = config.NIDChoice{Source: config.NIDFixed, Value: 77}
-	if n, err := identity(cfg); err != nil || n != 77 {
+	if n, err := identity(cfg, log); err != nil || n != 77 {
 		t.Errorf("configured: %v, %v", n, err)
 	}
 	cfg.Host.NID = config.NIDChoice{}
-	file := filepath.Join(cfg.Host.StateDir, "nid")
-	if err := os.WriteFile(file, []byte("damaged\n"), 0o644); err != nil {
+	write(keyfile.NIDPath(cfg), "0011-22ff-0000-0001\n", 0o644)
+	if n, err := identity(cfg, log); err != nil || n != 0x0011_22ff_0000_0001 {
+		t.Errorf("of before: %v, %v", n, err)
+	}
+	if k, err := keyfile.Read(cfg); k != nil || err != nil {
+		t.Errorf("a host with an NID got the key %v, %v", k, err)
+	}
+	write(keyfile.NIDPath(cfg), "damaged\n", 0o644)
+	if _, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("damaged file: %v, want what to do about it", err)
+	}
+	if err := os.Remove(keyfile.NIDPath(cfg)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identity(cfg); err == nil || !strings.Contains(err.Error(), "remove the file") {
-		t.Errorf("damaged file: %v, want what to do about it", err)
+	write(keyfile.Path(cfg), "", 0o644)
+	if _, err := identity(cfg, log); !errors.Is(err, keyfile.ErrOthers) {
+		t.Errorf("a key that others can read: %v", err)
+	}
+	cfg.Host.StateDir = filepath.Join(t.TempDir(), "state") // which nobody can make, root neither
+	if err := os.Symlink("nowhere", cfg.Host.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := identity(cfg, log)
+	if !errors.Is(err, fs.ErrExist) || !strings.Contains(control.Hint(err), "host.state_dir") {
+		t.Errorf("no directory can be made: %v, %q", err, control.Hint(err))
 	}
 }
 
