@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"roam/internal/testutil"
+	"roam/nidkey"
 )
 
 const (
@@ -29,6 +31,8 @@ type holding struct {
 	w     *world
 	a     *host
 	bs    []*host
+	more  string         // lines of all configurations
+	keyed bool           // all have each other's keys
 	lossy bool           // the path drops options
 	sink  *said          // what a's server of datagrams got
 	total map[string]int // set-ups by way
@@ -54,14 +58,12 @@ func newHolding(t *testing.T, name, more string, mobile bool, delay time.Duratio
 		places = append(places, place{fmt.Sprintf("b%d", i), 1, mobile})
 	}
 	w := newWorld(t, name, delay, places...)
-	h := &holding{w: w}
-	var records strings.Builder
+	h := &holding{w: w, more: more}
 	for i := range holdHosts {
 		b := fmt.Sprintf("b%d", i)
-		fmt.Fprintf(&records, "nid=%s l64=2001:db8:e0%02x::/64,10 %s\n", w.nid(b), i, b)
-		h.bs = append(h.bs, w.newHost(b, settings{accept: "known", hosts: w.hostsFile("a"), more: more}))
+		h.bs = append(h.bs, w.newHost(b, h.settings(b, nil)))
 	}
-	h.a = w.newHost("a", settings{accept: "known", hosts: records.String(), more: more})
+	h.a = w.newHost("a", h.settings("a", nil))
 	w.echo(t, "a", claimPort)
 	for _, n := range h.all() {
 		// A probe of what is the last segment counts as a retransmission, and comes when
@@ -72,6 +74,43 @@ func newHolding(t *testing.T, name, more string, mobile bool, delay time.Duratio
 		n.start()
 	}
 	return h
+}
+
+// settings are those of a host, whose records have the keys of others, if any.
+func (h *holding) settings(name string, keys map[string]string) settings {
+	s := settings{accept: "known", more: h.more}
+	if name != "a" {
+		s.hosts = strings.Replace(h.w.hostsFile("a"), " a\n", keys["a"]+" a\n", 1)
+		return s
+	}
+	for i := range holdHosts {
+		b := fmt.Sprintf("b%d", i)
+		s.hosts += fmt.Sprintf("nid=%s l64=2001:db8:e0%02x::/64,10%s %s\n", h.w.nid(b), i, keys[b], b)
+	}
+	return s
+}
+
+// pairKeys gives all hosts keys, and takes all other state from them. Where the others are, still no record lists.
+func (h *holding) pairKeys(t *testing.T) {
+	t.Helper()
+	keys := map[string]string{}
+	for i, n := range h.all() {
+		k, err := nidkey.Ephemeral([nidkey.KeyLen]byte{byte(i + 1)})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(n.Host.Dir(), "state", "key"), k.File(), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[n.name] = " key=" + k.Public.String()
+	}
+	for _, n := range h.all() {
+		n.write(h.settings(n.name, keys))
+	}
+	h.keyed = true
+	if err := h.anew(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (h *holding) all() []*host { return append([]*host{h.a}, h.bs...) }
@@ -192,7 +231,7 @@ func retransmitted(t testing.TB, w *world, name string) int {
 const straddling = 2
 
 // TestHold has hosts that Roam may admit come from locators that no record lists, with
-// no state on either side: that what they send first waits for their validation
+// no state on either side: that what they send first waits for their validation, or for the proof of their keys,
 // loses, reorders, and retransmits nothing.
 func TestHold(t *testing.T) {
 	needs(t, "nft")
@@ -203,9 +242,10 @@ func TestHold(t *testing.T) {
 		delay      time.Duration
 		share      int  // of the set-ups: one part in so many
 		options    bool // are dropped on the path
+		keyed      bool // with keys as well in CI; the others are where ROAM_HOLD is set
 	}{
 		{name: "no delay", share: 2},
-		{name: "5 ms", mobile: true, delay: 5 * time.Millisecond, share: 5},
+		{name: "5 ms", mobile: true, delay: 5 * time.Millisecond, share: 5, keyed: true},
 		{name: "nonces of 12 bytes", more: "nonce_length = 12\n", share: 8},
 		{name: "checksums of RFC 6741", more: "checksum = \"rfc6741\"\n", share: 8},
 		{name: "no options pass", share: 20, options: true},
@@ -220,12 +260,21 @@ func TestHold(t *testing.T) {
 					h.w.must("r1", append([]string{"nft"}, strings.Fields(rule)...)...)
 				}
 			}
-			most := 0
+			most, rounds := 0, max(count/c.share/holdHosts, 1)
 			if c.delay == 0 {
 				most = 1 + count/c.share*straddling/100
 			}
-			if n := h.run(t, max(count/c.share/holdHosts, 1), c.options); n > most {
-				t.Errorf("%d bursts out of order, at most %d", n, most)
+			held := func(t *testing.T) {
+				if n := h.run(t, rounds, c.options); n > most {
+					t.Errorf("%d bursts out of order, at most %d", n, most)
+				}
+			}
+			h.w.sub("without keys", held)
+			if c.keyed || os.Getenv(holdEnv) != "" {
+				h.w.sub("with keys", func(t *testing.T) {
+					h.pairKeys(t)
+					held(t)
+				})
 			}
 		})
 	}
@@ -273,8 +322,11 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 // order, and what else was wrong.
 func (h *holding) round(t *testing.T, round int, word string) (mixed int, faults []string) {
 	ways := []string{"udp", "tcp", "ping", "segmented"}
-	if h.lossy {
+	switch {
+	case h.lossy:
 		ways = []string{"tcp", "ping"}
+	case h.keyed: // a GSO packet that waits for our own proof leaves as one datagram
+		ways = ways[:3]
 	}
 	before := map[string]int{}
 	for _, n := range h.all() {
@@ -308,6 +360,15 @@ func (h *holding) round(t *testing.T, round int, word string) (mixed int, faults
 		if more := retransmitted(t, h.w, n.name) - before[n.name]; more > 0 && !h.lossy {
 			faults = append(faults, fmt.Sprintf("%s has retransmitted %d segments", n.name, more))
 		}
+	}
+	proved, want := 0, map[bool]int{true: len(h.bs)}[h.keyed]
+	testutil.Wait(patience, func() bool {
+		var err error
+		proved, err = h.a.Keyed(h.w.top.Context())
+		return err == nil && proved == want
+	})
+	if proved != want {
+		faults = append(faults, fmt.Sprintf("%d sessions are keyed, want %d", proved, want))
 	}
 	return mixed, faults
 }

@@ -85,6 +85,7 @@ type Net struct {
 
 	Mode, PeerMode string            // of Roam on the mobile host and on the correspondents
 	More           map[string]string // lines appended to roam.conf, by host
+	Keys           bool              // Roam's mobile host and each correspondent have each other's key
 }
 
 // End is an end host.

@@ -39,6 +39,7 @@ func (roamArm) Setup(ctx context.Context, net *Net) (System, error) {
 		return nil, err
 	}
 	mobile := net.Ends[0]
+	var peers []*node.Node
 	for _, e := range append(append([]*End{}, net.Ends[1:]...), mobile) {
 		if e.Plain {
 			continue
@@ -59,6 +60,14 @@ func (roamArm) Setup(ctx context.Context, net *Net) (System, error) {
 		}
 		e.Node = n
 		if err := n.WaitUsable(ctx, e.First()); err != nil {
+			return nil, err
+		}
+		if e != mobile {
+			peers = append(peers, n)
+		}
+	}
+	if net.Keys {
+		if err := node.PairKeys(ctx, mobile.Node, peers...); err != nil {
 			return nil, err
 		}
 	}

@@ -19,21 +19,6 @@ import (
 	"roam/wire/ilnp"
 )
 
-// pairKeys gives both hosts a key, and each the other one's.
-func (w *world) pairKeys(b *testing.B) {
-	b.Helper()
-	for name, pair := range map[string][2]*node.Node{"mn": {w.mnNode, w.cnNode}, "cn": {w.cnNode, w.mnNode}} {
-		_, err := pair[0].Ask(b.Context(), "key", "new")
-		must(b, err)
-		var exported struct {
-			Line string `json:"line"`
-		}
-		must(b, pair[0].AskFor(b.Context(), &exported, "export"))
-		_, err = pair[1].Ask(b.Context(), "add", exported.Line, "--as", name)
-		must(b, err)
-	}
-}
-
 // sideBySide builds two worlds that differ in keys only: without, and with.
 func sideBySide(b *testing.B, links int, wire linkem.Params, mode, more string) (worlds [2]*world) {
 	b.Helper()
@@ -45,7 +30,7 @@ func sideBySide(b *testing.B, links int, wire linkem.Params, mode, more string) 
 		w.cnNode = w.startOn(b, w.cn, w.nidCN, "soft", more, "net")
 		w.mnNode = w.startOn(b, w.mn, w.nidMN, mode, more, active...)
 		if i == 1 {
-			w.pairKeys(b)
+			must(b, node.PairKeys(b.Context(), w.mnNode, w.cnNode))
 		}
 		worlds[i] = w
 	}
@@ -235,7 +220,7 @@ func BenchmarkForgedProofs(b *testing.B) {
 	more := fmt.Sprintf("[ilnp]\nidle_timeout = %q\n", idle)
 	w.cnNode = w.startOn(b, w.cn, w.nidCN, "soft", more, "net")
 	w.mnNode = w.startOn(b, w.mn, w.nidMN, "soft", more, "net1")
-	w.pairKeys(b)
+	must(b, node.PairKeys(b.Context(), w.mnNode, w.cnNode))
 	serve(b, w.mn, connectPort)
 	serve(b, w.cn, connectPort)
 	connect(b, w.mn, sessionCN)

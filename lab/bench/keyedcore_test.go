@@ -160,6 +160,26 @@ func BenchmarkKeyedSessions(b *testing.B) {
 	})
 }
 
+// BenchmarkNewKey measures what `roam key new` computes once for a host, and `roam add` for a line whose NID is a hash.
+func BenchmarkNewKey(b *testing.B) {
+	const keys = 20
+	var times []time.Duration
+	for b.Loop() {
+		for times = times[:0]; len(times) < keys; {
+			random, began := chance{rand.New(rand.NewPCG(uint64(len(times)), 23))}, time.Now()
+			_, err := nidkey.New(random)
+			must(b, err)
+			times = append(times, time.Since(began))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	testutil.Report(b, testutil.Figure{
+		Name: "NewKey", Unit: "s", Says: "time for a key pair and the NID that is its hash, the longest",
+		Op: "<=", Bound: 3, Value: quantile(times, 1).Seconds(), Rounds: keys,
+		Details: map[string]float64{"s median": quantile(times, 0.5).Seconds()},
+	})
+}
+
 // BenchmarkForgedProof measures what a proof that is forged under a known Node Identifier costs the core.
 func BenchmarkForgedProof(b *testing.B) {
 	now := time.Unix(1_900_000_000, 0)

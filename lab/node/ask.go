@@ -168,6 +168,17 @@ func (n *Node) Established(ctx context.Context) (count int, err error) {
 	return count, err
 }
 
+// Keyed counts the established sessions that are keyed.
+func (n *Node) Keyed(ctx context.Context) (count int, err error) {
+	list, err := n.Sessions(ctx)
+	for _, s := range list {
+		if s.State == "established" && s.Proved && s.Proof == "keyed" {
+			count++
+		}
+	}
+	return count, err
+}
+
 // Counters lists the counters of the data plane and the daemon.
 func (n *Node) Counters(ctx context.Context) (list []Counter, err error) {
 	err = n.AskFor(ctx, &list, "counter", "show")

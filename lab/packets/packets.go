@@ -27,6 +27,9 @@ const (
 	ICMPv6 = 58
 )
 
+// KindMAC is the kind of the experimental option that holds the MAC of a keyed session's Locator Update.
+const KindMAC = 2
+
 // Packet is one IPv6 packet of a capture, as far as it was captured.
 type Packet struct {
 	At       time.Time
@@ -34,6 +37,7 @@ type Packet struct {
 	Src, Dst netip.Addr
 	Class    uint8  // traffic class
 	Nonce    bool   // has the Nonce option (RFC 6744)
+	Kind     uint8  // of the experimental option (RFC 4727), its first byte; 0: it has none
 	Proto    uint8  // upper layer
 	Length   int    // payload length of the IPv6 header, in bytes
 	Raw      []byte // from the IPv6 header on
@@ -98,6 +102,8 @@ const (
 	hopByHop  = 0
 	destOpts  = 60
 	optNonce  = 0x8b
+
+	optExperiment = 0x1e
 )
 
 // ParseFrame parses an Ethernet frame without keeping b; false: it holds no IPv6 packet, or
@@ -127,7 +133,9 @@ func Parse(b []byte) (p Packet, ok bool) {
 		if len(rest) < n {
 			return p, false
 		}
-		p.Nonce = p.Nonce || next == destOpts && hasNonce(rest[2:n])
+		if next == destOpts {
+			p.readOptions(rest[2:n])
+		}
 		next, rest, left = rest[0], rest[n:], left-n
 	}
 	p.Proto = next
@@ -160,21 +168,25 @@ func (p Packet) String() string {
 	return s
 }
 
-// hasNonce walks the options of a header.
-func hasNonce(b []byte) bool {
+// readOptions walks the options of a header.
+func (p *Packet) readOptions(b []byte) {
 	for len(b) > 0 {
-		switch {
-		case b[0] == 0: // one byte of padding
+		if b[0] == 0 { // one byte of padding
 			b = b[1:]
-		case len(b) < 2 || len(b) < 2+int(b[1]):
-			return false
-		case b[0] == optNonce:
-			return true
-		default:
-			b = b[2+int(b[1]):]
+			continue
 		}
+		if len(b) < 2 || len(b) < 2+int(b[1]) {
+			return
+		}
+		option, data := b[0], b[2:2+int(b[1])]
+		switch {
+		case option == optNonce:
+			p.Nonce = true
+		case option == optExperiment && len(data) > 0:
+			p.Kind = data[0]
+		}
+		b = b[2+len(data):]
 	}
-	return false
 }
 
 // upper reads the header of the upper layer; left are its bytes as sent.
@@ -210,9 +222,14 @@ func (p Packet) Control() (inner Packet, udp, ok bool) {
 		return p, false, false
 	}
 	n := 8 * (int(b[1]) + 1)
-	if len(b) < n+4 || !hasNonce(b[2:n]) {
+	if len(b) < n+4 {
 		return p, false, false
 	}
-	p.Proto, p.Nonce, p.SrcPort, p.DstPort, p.Payload, p.Data = ICMPv6, true, 0, 0, 0, b[n:]
-	return p, true, true
+	inner = p
+	inner.Nonce = false
+	if inner.readOptions(b[2:n]); !inner.Nonce {
+		return p, false, false
+	}
+	inner.Proto, inner.SrcPort, inner.DstPort, inner.Payload, inner.Data = ICMPv6, 0, 0, 0, b[n:]
+	return inner, true, true
 }

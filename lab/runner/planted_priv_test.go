@@ -23,8 +23,8 @@ var planted = map[string][]string{
 	"dead": {"sessions", "soft-loss"},
 }
 
-// TestPlantedFaults shows that a whole run says no. One fault takes a minute, so the first is
-// planted unless ROAM_LAB_PLANTED names others, or "all".
+// TestPlantedFaults shows that a whole run says no, with hosts that are paired by key. One fault takes a minute, so
+// the first is planted unless ROAM_LAB_PLANTED names others, or "all".
 func TestPlantedFaults(t *testing.T) {
 	needLab(t, "radvd", "nft", "iperf3", "curl", "ssh")
 	names := strings.Fields(os.Getenv("ROAM_LAB_PLANTED"))
@@ -49,7 +49,7 @@ func TestPlantedFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file, pcap := filepath.Join(dir, name+".json"), filepath.Join(dir, name)
 			cmd := exec.Command(filepath.Join(dir, "roam-lab"), "run", "quickstart", "--preset", "quick", "--set",
-				"control=false", "--json", file, "--pcap", pcap)
+				"control=false", "--set", "keys=true", "--json", file, "--pcap", pcap)
 			cmd.Env = append(os.Environ(), "ROAM_LAB_PLANTED="+name, JudgeVariable+"="+result.Correctness)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
@@ -63,9 +63,12 @@ func TestPlantedFaults(t *testing.T) {
 			if err := captured(pcap); err != nil {
 				t.Error(err)
 			}
-			failed := map[string]bool{}
+			failed, passed := map[string]bool{}, map[string]bool{}
 			for _, c := range res.Claims {
-				failed[c.ID] = c.Measured && !c.Pass
+				failed[c.ID], passed[c.ID] = c.Measured && !c.Pass, c.Measured && c.Pass
+			}
+			if !passed["level"] || res.Metrics["updates_with_mac"] == 0 {
+				t.Errorf("the sessions are not keyed:\n%s", out)
 			}
 			for _, id := range planted[name] {
 				if !failed[id] {

@@ -70,6 +70,7 @@ type Config struct {
 	Mode           string            // of Roam on the mobile host: soft (the default), hard or duality
 	PeerMode       string            // of Roam on the correspondents
 	More           map[string]string // lines appended to roam.conf, by host
+	Keys           bool              // Roam's mobile host and each correspondent have each other's key
 	// Ready, if not nil, is called when the network is ready and the arm has not started.
 	Ready func(context.Context, *Scene) error
 }
@@ -87,6 +88,7 @@ type Scene struct {
 	mu     sync.Mutex
 	isup   map[string]bool // "mn/net1"
 	kept   string          // the directory of its captures; "" without
+	wires  []*updateCount
 }
 
 // End is an end host in the form that arms use.
@@ -131,7 +133,7 @@ func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) 
 	// The arm's processes outlive the set-up, so they get a context of their own.
 	s.system, err = cfg.Arm.Setup(ctx, &arm.Net{
 		Name: cfg.Name, Ends: s.Ends, Dir: env.Dir, Programs: node.Binaries{Roam: env.Roam, Roamd: env.Roamd},
-		Up: s.isUp, Log: env.View.Logf, Mode: cfg.Mode, PeerMode: cfg.PeerMode, More: cfg.More,
+		Up: s.isUp, Log: env.View.Logf, Mode: cfg.Mode, PeerMode: cfg.PeerMode, More: cfg.More, Keys: cfg.Keys,
 	})
 	return s, err
 }

@@ -2,12 +2,14 @@ package scene
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"roam"
 	"roam/lab/node"
+	"roam/lab/packets"
 	"roam/lab/result"
+	wire "roam/wire/ilnp"
 )
 
 func TestSoftGoesAroundTheRing(t *testing.T) {
@@ -201,18 +203,48 @@ func TestCutsAndSwaps(t *testing.T) {
 	}
 }
 
-// Each correspondent has a counter of its own, and only acknowledgements with a nonce count.
-func TestAckRules(t *testing.T) {
-	rules := ackRules([]string{"cn1", "cn2"})
-	for _, want := range []string{
-		"counter acks_cn1 {}", "counter acks_cn2 {}",
-		`iifname "cn1" icmpv6 type 156 exthdr dst exists @th,40,8 2 counter name acks_cn1`,
-		`iifname "cn2" icmpv6 type 156 exthdr dst exists @th,40,8 2 counter name acks_cn2`,
-	} {
-		if !strings.Contains(rules, want) {
-			t.Errorf("no %q in\n%s", want, rules)
-		}
+// Only updates and acknowledgements with a nonce count, with a MAC or without; of the acknowledgements those that the
+// correspondent sends.
+func TestUpdatesOf(t *testing.T) {
+	const mn, cn = 0xa1, 0xc1
+	mac := wire.Seal{Counter: 1}
+	list := []packets.Packet{
+		message(t, mn, cn, wire.Advertisement, &mac, nil), message(t, cn, mn, wire.Acknowledgement, &mac, nil),
+		message(t, cn, mn, wire.Advertisement, nil, nil), message(t, mn, cn, wire.Acknowledgement, nil, nil),
+		message(t, cn, mn, wire.Acknowledgement, nil, nil),
+		message(t, cn, mn, wire.Acknowledgement, nil, &wire.Proof{Step: wire.ProofAnswer}),
+		{Proto: packets.UDP, Nonce: true}, {Proto: packets.ICMPv6, Nonce: true, Data: []byte{128, 0, 0, 0}},
 	}
+	bare := list[4]
+	bare.Nonce = false
+	if got, want := updatesOf(append(list, bare), cn), (Updates{Acks: 2, MACs: 2, Plain: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// message is a Locator Update or an acknowledgement with a MAC or a proof, if any, as in a capture.
+func message(t *testing.T, from, to roam.NID, op wire.Operation, mac *wire.Seal, proof *wire.Proof) packets.Packet {
+	t.Helper()
+	src, dst := roam.ILV{NID: from, L64: 1}, roam.ILV{NID: to, L64: 2}
+	lu := wire.LocatorUpdate{Operation: op, Locators: []wire.LocatorEntry{{L64: 1, Lifetime: 9}}}
+	nonce, err := wire.NewNonce([]byte{1, 2, 3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b []byte
+	switch {
+	case proof != nil:
+		b, err = wire.BuildProof(src, dst, nonce, lu, *proof)
+	case mac != nil:
+		b, err = wire.BuildSealed(src, dst, nonce, lu, *mac)
+	default:
+		b, err = wire.BuildUpdate(src, dst, nonce, lu)
+	}
+	p, ok := packets.Parse(b)
+	if err != nil || !ok {
+		t.Fatalf("%v, read %t", err, ok)
+	}
+	return p
 }
 
 // The first advertisement of that link counts, at or after the moment.

@@ -26,11 +26,8 @@ func newProving(t *testing.T, seed uint64, listed ...roam.L64) *proving {
 	t.Helper()
 	w := &proving{world: newWorld(t, ilnp.Soft, seed), keys: make(map[*Node]*nidkey.Key), count: make(map[string]int)}
 	for i, h := range []*Node{w.mobile, w.server} {
-		k, err := nidkey.New(bytesOf{rand.New(rand.NewPCG(seed, uint64(i)))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.keys[h], h.cfg.Key = &k, &k
+		k := drawnKey(t, seed, uint64(i))
+		w.keys[h], h.cfg.Key = k, k
 	}
 	w.know(t, w.mobile, w.server, netS)
 	w.know(t, w.server, w.mobile, listed...)
@@ -46,6 +43,22 @@ func newProving(t *testing.T, seed uint64, listed ...roam.L64) *proving {
 		return &p
 	}
 	return w
+}
+
+// drawnKeys are the keys of seeds: each costs 2^20 hashes.
+var drawnKeys = map[[2]uint64]*nidkey.Key{}
+
+func drawnKey(t *testing.T, seed, host uint64) *nidkey.Key {
+	t.Helper()
+	of := [2]uint64{seed, host}
+	if drawnKeys[of] == nil {
+		k, err := nidkey.New(bytesOf{rand.New(rand.NewPCG(seed, host))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawnKeys[of] = &k
+	}
+	return drawnKeys[of]
 }
 
 // know gives a host the other one's key and locators.

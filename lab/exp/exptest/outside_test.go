@@ -14,8 +14,8 @@ import (
 )
 
 // asks are the names by which the lab learns what Roam says of itself.
-var asks = []string{"Added", "Events", "Sessions", "Session", "Established", "Locators", "Counters", "Counts", "Status",
-	"WaitUsable", "WaitActive", "AskFor", "Event", "Cmd"}
+var asks = []string{"Added", "Events", "Sessions", "Session", "Established", "Keyed", "Locators", "Counters", "Counts",
+	"Status", "WaitUsable", "WaitActive", "AskFor", "Event", "Cmd"}
 
 // allowed are the functions of experiments that ask Roam, and why no claim depends on the
 // answer.
@@ -47,6 +47,7 @@ var allowed = map[string]string{
 	"phoomikiattisak.dropsOf":      "counters in a table",
 	"phoomikiattisak.waitBoth":     "waits for links before the traffic",
 	"quickstart.(*round).endRoam":  "counters in a table, and the daemon's opinion",
+	"quickstart.(*round).keyed":    "waits for keyed sessions before the schedule; the claim is about MACs in a capture",
 	"quickstart.(*round).pass":     "hands events to the opinion",
 	"quickstart.(*round).record":   "the recording of roam monitor",
 	"quickstart.(*trace).told":     "the daemon's opinion",

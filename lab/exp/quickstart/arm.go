@@ -49,7 +49,7 @@ func (a *round) config() scene.Config {
 		Name: "roam", Arm: arm.Roam, Seed: a.env.Seed,
 		Mobile: []scene.Access{link, link, link}, Correspondents: make([]scene.Correspondent, 2),
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
-		Ready:  a.ready,
+		Ready:  a.ready, Keys: p.Bool("keys"),
 	}
 	if a.name != "" {
 		c.Name, c.Arm = a.name, arm.Plain
@@ -86,7 +86,7 @@ func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err er
 	var diff []string
 	if withRoam {
 		diff = a.compare(ctx, "with roamd")
-		if err = a.net.CountAcks(ctx); err != nil {
+		if err = a.net.CountUpdates(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -120,6 +120,11 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	if err := topo.Wait(wctx, "data from every application", a.traffic.flowing); err != nil {
 		return nil, fmt.Errorf("%w; silent: %s", err, strings.Join(a.traffic.silent(), ", "))
 	}
+	if a.name == "" {
+		if err := a.keyed(wctx); err != nil {
+			return nil, err
+		}
+	}
 	var caps *scene.Captures
 	if a.env.Pcap != "" {
 		if caps, err = a.net.Capture(ctx, filepath.Join(a.env.Pcap, cmp.Or(a.name, "roam")), snaplen, "ip6"); err != nil {
@@ -148,6 +153,17 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 		t.events = n.Events()
 	}
 	return t, nil
+}
+
+// keyed waits until roam shows the sessions with both correspondents as keyed, if the hosts have each other's key.
+func (a *round) keyed(ctx context.Context) error {
+	if !a.env.Params.Bool("keys") {
+		return nil
+	}
+	return topo.WaitSparing(ctx, "keyed sessions", func() bool {
+		n, err := a.net.Mobile().Node.Keyed(ctx)
+		return err == nil && n == len(a.net.Ends)-1
+	})
 }
 
 // routes returns the mobile host's routes of all tables and its rules, without their
@@ -193,10 +209,13 @@ func parseRoutes(text string) map[string]bool {
 // the same links.
 func (a *round) endRoam(ctx context.Context, t *trace) error {
 	var err error
-	if t.acks, err = a.net.Acknowledged(ctx); err != nil {
+	if t.updates, err = a.net.Updates(); err != nil {
 		return err
 	}
 	if t.established, err = a.net.Mobile().Node.Established(ctx); err != nil {
+		return err
+	}
+	if t.keyed, err = a.net.Mobile().Node.Keyed(ctx); err != nil {
 		return err
 	}
 	if t.counters, err = a.net.Counters(ctx); err != nil {

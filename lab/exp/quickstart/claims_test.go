@@ -29,8 +29,8 @@ type records struct {
 	routes   string                // afterwards
 	died     map[string]error
 	drops    map[string]uint64
-	acks     map[string]int // of the correspondents
-	spilled  *scene.Losses  // datagrams that the emulator dropped
+	updates  map[string]scene.Updates // by correspondent
+	spilled  *scene.Losses            // datagrams that the emulator dropped
 	lateCut  time.Duration
 	bringUp  time.Duration // from a step that adds links until they carry data
 	returns  time.Duration // how late the links are used again after the withdrawal
@@ -60,7 +60,8 @@ func healthy(t testing.TB, set ...string) *records {
 		wait: map[int]time.Duration{}, slow: map[int]time.Duration{}, bytes: map[string]uint64{}, routes: routesBefore,
 		spilled: scene.NewLosses(udpPort), lateCut: 900 * time.Millisecond,
 		bringUp: 800 * time.Millisecond, died: map[string]error{},
-		drops: map[string]uint64{"cut": 12, "queue": 0}, acks: map[string]int{"cn1": 12, "cn2": 1},
+		drops:   map[string]uint64{"cut": 12, "queue": 0},
+		updates: map[string]scene.Updates{"cn1": {Acks: 12, Plain: 24}, "cn2": {Acks: 1, Plain: 2}},
 	}
 }
 
@@ -86,7 +87,7 @@ func softStep(p exp.Params, n int) time.Duration {
 // pass makes the records of one pass.
 func (x *records) pass(control bool) *trace {
 	pl := plan(x.p, control)
-	tr := &trace{plan: pl, acks: x.acks, established: 1, Trace: &scene.Trace{
+	tr := &trace{plan: pl, updates: x.updates, established: 2, Trace: &scene.Trace{
 		Start: exptest.Origin, End: exptest.At(pl.Length), Drops: x.drops,
 	}}
 	n := 0
@@ -271,7 +272,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add("dead "+s, func(x *records) { x.died[s] = died }, red...)
 	}
 	add("UDP probe dead at the end", func(x *records) { x.in = lose(x.length-600*ms, x.length) }, "sessions", "soft-loss")
-	add("plain IPv6 with one peer", func(x *records) { x.acks["cn2"] = 0 }, "roam")
+	add("plain IPv6 with one peer", func(x *records) { x.updates["cn2"] = scene.Updates{Plain: 2} }, "roam")
 	add("one lost out", func(x *records) { x.out = one(lost + 100*ms) }, "soft-loss")
 	add("one lost in", func(x *records) { x.in = one(lost + 100*ms) }, "soft-loss")
 	add("one lost in the beginning", func(x *records) { x.out = one(0) }, "soft-loss")
@@ -338,8 +339,27 @@ func TestEachClaimSeesRed(t *testing.T) {
 	} {
 		add("control delivers "+what, func(x *records) { x.control = func(tr *trace) { alter(tr.traffic) } }, "control")
 	}
-	cases = append(cases, unmeasured(t)...)
+	cases = append(append(cases, unmeasured(t)...), levels(t)...)
 	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// levels are sessions with keys and without, by the MACs of their updates.
+func levels(t *testing.T) (cases []exptest.Case) {
+	for what, c := range map[string]struct {
+		keys string
+		cn2  scene.Updates
+		red  []string
+	}{
+		"with keys":                     {"keys=true", scene.Updates{Acks: 1, MACs: 2}, nil},
+		"with keys, and without a MAC":  {"keys=true", scene.Updates{Acks: 1, MACs: 2, Plain: 1}, []string{"level"}},
+		"without keys, and one MAC":     {"keys=false", scene.Updates{Acks: 1, MACs: 1}, []string{"level"}},
+		"without keys, no MAC anywhere": {"keys=false", scene.Updates{Acks: 1, Plain: 2}, nil},
+	} {
+		x := healthy(t, c.keys)
+		x.updates = map[string]scene.Updates{"cn1": {Acks: 12}, "cn2": c.cn2}
+		cases = append(cases, exptest.Case{Name: what, Red: c.red, Judge: x.judge})
+	}
+	return cases
 }
 
 // ownership are losses that a socket or the emulator owns up to, or not.
@@ -440,6 +460,9 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x.lateCut = 2300 * time.Millisecond
 	cases = append(cases, exptest.Case{Name: "a cut so late that the next step waits", Red: []string{"on-time"},
 		Grey: []string{"soft-loss", "soft-tcp-gap"}, Judge: x.judge})
+	x = healthy(t)
+	x.updates["cn1"] = scene.Updates{Acks: 12, Plain: 24, Uncaptured: 1}
+	grey("packets are not captured", x, "level")
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
 	grey("the lab is late", x, "on-time")

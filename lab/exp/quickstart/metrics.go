@@ -30,8 +30,7 @@ func (t *trace) metrics(env *exp.Env) {
 		}
 	}
 	r.Set("emulator_drops", drops)
-	r.Set("ilnp_correspondents", float64(t.ilnp()))
-	r.Set("daemon_sessions_established", float64(t.established))
+	t.levelMetrics(r, env.Params.Bool("keys"))
 	r.SetBool("routes_unchanged", len(t.routeDiff) == 0)
 	for _, d := range t.routeDiff {
 		r.Mark(result.Event{T: t.Rel(t.End), Arm: "routes", Kind: "route", Label: d})
@@ -86,15 +85,28 @@ func (t *trace) phase(p sharePhase) (from, to time.Time) {
 	return from, to
 }
 
-// ilnp counts the correspondents that acknowledged a Locator Update: with them the host has
-// sessions of ILNP.
-func (t *trace) ilnp() (n int) {
-	for _, acks := range t.acks {
-		if acks > 0 {
-			n++
+// levelMetrics says what the sessions are. With correspondents that acknowledged a Locator Update they are ILNP's, and
+// keyed if every message of theirs has a MAC.
+func (t *trace) levelMetrics(r *result.Result, keys bool) {
+	var sum scene.Updates
+	ilnp := 0
+	for _, u := range t.updates {
+		if u.Acks > 0 {
+			ilnp++
 		}
+		sum.MACs, sum.Plain, sum.Uncaptured = sum.MACs+u.MACs, sum.Plain+u.Plain, sum.Uncaptured+u.Uncaptured
 	}
-	return n
+	other := sum.MACs
+	if keys {
+		other = sum.Plain
+	}
+	r.Set("ilnp_correspondents", float64(ilnp))
+	r.Set("updates_with_mac", float64(sum.MACs))
+	r.Set("updates_without_mac", float64(sum.Plain))
+	r.Set("updates_of_another_level", float64(other))
+	r.Set("updates_uncaptured", float64(sum.Uncaptured))
+	r.Set("daemon_sessions_established", float64(t.established))
+	r.Set("daemon_sessions_keyed", float64(t.keyed))
 }
 
 // inEffect returns when the links of a phase, and no others, had come into use both ways: the

@@ -18,11 +18,12 @@ type trace struct {
 	plan        schedule
 	counters    map[string][]node.Counter // of the data planes, by host
 	traffic     *traffic
-	events      []node.Event   // of the mobile host's daemon, to the end of the applications
-	acks        map[string]int // Locator Updates that each correspondent acknowledged
-	established int            // sessions, as the daemon says
-	routeDiff   []string       // differences of the routing table, in words
-	monitor     *recorder      // of the pass with Roam
+	events      []node.Event             // of the mobile host's daemon, to the end of the applications
+	updates     map[string]scene.Updates // by correspondent
+	established int                      // sessions, as the daemon says
+	keyed       int                      // of those
+	routeDiff   []string                 // differences of the routing table, in words
+	monitor     *recorder                // of the pass with Roam
 }
 
 // handoff is one change of the network, with its cost.
