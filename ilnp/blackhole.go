@@ -56,14 +56,13 @@ func (c *liveness) couldCarry(now time.Time, s *session) (could bool) {
 	return could
 }
 
-// leaveBlackHole avoids a path in use on which nothing arrives of what is sent, by its
-// reports e.
-func (c *liveness) leaveBlackHole(now time.Time, s *session, p Path, e *estimate) {
+// leaveBlackHole avoids a path in use on which nothing arrives of what is sent, by reports about
+// its direction out.
+func (c *liveness) leaveBlackHole(now time.Time, s *session, p Path, out multipath.Direction) {
 	isCarrying := func(o Path) bool {
 		other := s.reports.estimates[o]
 		return o != p && other != nil && other.State(now).Out.Life == multipath.Lives
 	}
-	out := e.State(now).Out
 	if out.Life != multipath.Dead || out.Missing < blackHoleLeast || out.Still < c.timingOf(p).Every*3/4 || s.avoids(p) ||
 		!slices.Contains(s.entry.Paths, p) || !slices.ContainsFunc(s.entry.Paths, isCarrying) && !c.couldCarry(now, s) {
 		return
@@ -81,6 +80,7 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 	h.endDoubt()
 	if e := s.reports.estimates[h.Path]; e != nil {
 		e.Rest() // nothing was sent meanwhile that could have arrived
+		e.aside = nil
 	}
 	c.notify(Event{Time: now, Kind: PathAnswers, Key: s.key, Path: h.Path})
 	c.refresh(now, s)

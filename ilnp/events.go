@@ -47,6 +47,9 @@ const (
 	reasonReportBack  = "report of less than before"
 	reasonReportAbove = "report of more than was sent"
 	reasonReportClock = "report from outside of the round trip"
+
+	reasonReportNoMAC    = "report without mac"
+	reasonReportWrongMAC = "report with a wrong mac"
 )
 
 // suspicious are the reasons that an attack would cause. The others are faults: of a
@@ -57,6 +60,7 @@ var suspicious = map[string]bool{
 	reasonProofForged: true, reasonProofOld: true, reasonProofPlace: true, reasonProofOpen: true, reasonUnproven: true,
 	reasonVouchForged: true, reasonVouchOld: true, reasonVouchTaken: true,
 	reasonNoMAC: true, reasonWrongMAC: true, reasonReplayed: true, reasonMoveNoMAC: true,
+	reasonReportNoMAC: true, reasonReportWrongMAC: true,
 }
 
 // Suspicious reports whether input that was refused for that reason may have been an

@@ -55,6 +55,7 @@ type agreement struct {
 	reached   bool                // the offer answered a challenge from there
 	initiator bool
 	confirmed bool // the peer has shown that it has the root
+	reports   bool // the peer's proof says that its reports have MACs
 	tries     int
 	used      uint64    // counters that messages by this root may have had, before a restart
 	since     time.Time // of a waiting root: when the answer was first sent

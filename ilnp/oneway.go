@@ -26,15 +26,20 @@ const asideStill = 2
 
 // askAlive asks for the counts of a path of which only our direction lives, along another one in use.
 func (c *liveness) askAlive(now time.Time, s *session, h *checkedPath) {
+	questions{c}.askAbout(now, s, h.Path)
+}
+
+// askAbout asks for the counts of a path along another one in use that has answered of late.
+func (c questions) askAbout(now time.Time, s *session, about Path) {
 	if !s.asksReport() || !s.entry.Counted {
 		return
 	}
 	i := slices.IndexFunc(s.entry.Paths, func(p Path) bool {
 		o := s.check.find(p)
-		return p != h.Path && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately
+		return p != about && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately
 	})
 	if i >= 0 {
-		c.askAside(now, s, probe{path: s.entry.Paths[i], about: h.Path})
+		c.askAside(now, s, probe{path: s.entry.Paths[i], about: about})
 	}
 }
 

@@ -120,7 +120,7 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire
 	case !pr.behind:
 		c.noteLength(now, s, pr)
 	}
-	if rate, ok := pr.train.HandleAnswer(arrivalOf(now, p), pr.behind, trainBytes); ok {
+	if rate, ok := pr.train.HandleAnswer(c.arrivalOf(now, s, pr, p), pr.behind, trainBytes); ok {
 		delete(s.trains, pr.path)
 		c.noteTrain(now, s, pr, rate)
 		c.upsert(now, s, s.entry.Paths)
@@ -146,16 +146,9 @@ func (c *steering) noteTrain(now time.Time, s *session, pr probe, bytes float64)
 }
 
 // arrivalOf returns when a probe arrived, given its answer.
-func arrivalOf(now time.Time, p ilnpwire.Packet) multipath.Arrival {
+func (c *steering) arrivalOf(now time.Time, s *session, pr probe, p ilnpwire.Packet) multipath.Arrival {
 	a := multipath.Arrival{Came: now}
-	if p.Type != ilnpwire.TypeEchoReply {
-		return a
-	}
-	m, err := ilnpwire.ParseEcho(p.Payload)
-	if err != nil {
-		return a
-	}
-	if r, err := ilnpwire.ParseReport(m.Data); err == nil {
+	if r, ok := c.reportIn(now, s, pr, p); ok {
 		a.Timed, a.Clock = true, r.Clock
 	}
 	return a

@@ -35,6 +35,8 @@ type pathReports struct {
 	estimates map[Path]*estimate
 	told      map[Path]uint8 // what paths cost by its measure; nil: it has given no report yet
 	unfilled  int            // answers in a row that came back without a report
+	came      time.Time      // when one came that counts
+	macs      reportMACs     // of a keyed session
 	wished    bool           // its last probe asks that paths be counted,
 	answers   bool           // and that flows which it marks be answered on their paths
 }
@@ -42,7 +44,8 @@ type pathReports struct {
 // estimate is what is known of one path.
 type estimate struct {
 	multipath.Estimator
-	last time.Time // when an answer came
+	last  time.Time            // when an answer came
+	aside *multipath.Estimator // by reports that other paths bring, as the path's own do not count; nil: they do
 }
 
 // asksReport reports whether probes of a session ask for reports: of other stacks, and of Roam
@@ -51,7 +54,7 @@ func (s *session) asksReport() bool { return s.mayReport() && s.runsRoam() }
 
 // mayReport reports whether the correspondent may give reports, for all that is known of it.
 func (s *session) mayReport() bool {
-	return s.state == Established && s.reports.unfilled < reportsUnfilled
+	return s.state == Established && s.reports.unfilled < reportsUnfilled && (s.keys == nil || s.keys.out != nil)
 }
 
 // isSeveral reports whether a session uses several paths, would if it did not avoid one, did until a
@@ -85,7 +88,8 @@ func (c *node) askReport(pr *probe) {
 	if r := s.remotes.find(pr.path.Remote); r == nil || !r.validated {
 		return
 	}
-	pr.report, pr.counts, pr.answers = true, s.entry.Counted && s.isSeveral(s.entry.Paths), c.rules.marks(s.entry.Rules)
+	pr.report, pr.sealed = true, asksSealed(s)
+	pr.counts, pr.answers = s.entry.Counted && s.isSeveral(s.entry.Paths), c.rules.marks(s.entry.Rules)
 	if pr.counts {
 		pr.cost = s.multipath.RateCost(pr.path)
 		pr.left, pr.counted = c.cfg.PathCounts(s.key, pr.countsOf())
@@ -121,6 +125,7 @@ func (s *session) estimateOf(now time.Time, p Path) *estimate {
 func (s *session) restEstimates() {
 	for _, e := range s.reports.estimates {
 		e.Rest()
+		e.aside = nil
 	}
 }
 
@@ -135,36 +140,26 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 	}
 	e.HandleAnswer(now, pr.sent)
 	s.check.noteAsked(pr)
-	if !pr.report {
+	r, ok := c.reportIn(now, s, pr, p)
+	if !ok {
+		questions{c}.askInstead(now, s, pr, e)
 		return
 	}
-	m, err := ilnpwire.ParseEcho(p.Payload)
-	if err != nil {
-		return
-	}
-	r, err := ilnpwire.ParseReport(m.Data)
-	switch {
-	case errors.Is(err, ilnpwire.ErrNotFilled):
-		s.reports.unfilled++
-		return
-	case err != nil:
-		c.refuse(now, s.key, reasonReport)
-		return
-	}
-	s.reports.unfilled = 0
 	c.takeCost(now, s, pr)
 	if (pr.about != Path{}) {
 		c.takeAlive(now, s, pr, r)
 		questions{c}.takeDelivery(now, s, pr, r)
 		c.takeLoss(now, s, pr, r)
+		questions{c}.takeInstead(now, s, pr, r)
 		return
 	}
-	if reason := c.judgeReport(now, s, pr, e, r); reason != "" {
+	e.aside = nil
+	if reason := c.judgeReport(now, s, pr, &e.Estimator, r); reason != "" {
 		c.refuse(now, s.key, reason)
 		return
 	}
 	c.checkRate(now, s, pr.path, e.State(now).Out.Rate)
-	c.leaveBlackHole(now, s, pr.path, e)
+	c.leaveBlackHole(now, s, pr.path, e.State(now).Out)
 }
 
 // takeCost takes what the correspondent has told of the path of a probe that it answered with a report. It has
@@ -187,12 +182,12 @@ func (c *liveness) takeCost(now time.Time, s *session, pr probe) {
 	c.upsert(now, s, s.entry.Paths)
 }
 
-// judgeReport hands a report to the estimate of its path. It returns the reason to refuse it, or "".
-func (c *liveness) judgeReport(now time.Time, s *session, pr probe, e *estimate, r ilnpwire.Report) string {
+// judgeReport hands a report to an estimator of the path that it is about. It returns the reason to refuse it, or "".
+func (c *liveness) judgeReport(now time.Time, s *session, pr probe, e *multipath.Estimator, r ilnpwire.Report) string {
 	if !pr.counted || !r.Counted {
 		return ""
 	}
-	own, ok := c.cfg.PathCounts(s.key, pr.path)
+	own, ok := c.cfg.PathCounts(s.key, pr.countsOf())
 	if !ok || own.Epoch != pr.left.Epoch {
 		return ""
 	}

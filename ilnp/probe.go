@@ -25,6 +25,7 @@ type probe struct {
 	sizing bool // it asks for the size that the path takes, and for nothing else
 
 	report  bool       // it asks for a report,
+	sealed  bool       // with a MAC,
 	counts  bool       // and that data be counted along the path
 	cost    uint8      // what that costs by its measured rate
 	answers bool       // and flows that this host marks answered on their paths

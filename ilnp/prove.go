@@ -150,7 +150,7 @@ func (c handshakes) repliedUnproven(now time.Time, s *session, pr probe) {
 func (c handshakes) newOffer(now time.Time, s *session) {
 	h, k := s.hs, c.known[s.remoteNID]
 	p := ilnpwire.Proof{Step: ilnpwire.ProofOffer, Counter: c.prover.nextCounter(now), Ephemeral: h.ephemeral.Public,
-		Token: h.challenge, Locators: c.listedInProof(now)}
+		Token: h.challenge, Locators: c.listedInProof(now), Reports: true}
 	key := k.proofKey(s.localNID, s.remoteNID)
 	p.Counter = maskCounter(key, p)
 	h.offers = append(h.offers, sealProof(key, p, s.localNonce, Nonce{}))
@@ -377,6 +377,7 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	}
 	p := ilnpwire.Proof{
 		Step: ilnpwire.ProofAnswer, Counter: o.proof.Counter, Ephemeral: own.Public, Locators: c.listedInProof(now),
+		Reports: true,
 	}
 	if p.Token = tokenOf(root, p); stands {
 		p.Token = tokenStands(root, p)
@@ -385,6 +386,7 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	c.sendProof(now, s, o.path, o.encap, p)
 	return &agreement{
 		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached, since: now,
+		reports: o.proof.Reports,
 	}
 }
 

@@ -142,10 +142,13 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	}
 	q := ilnpwire.Proof{
 		Step: ilnpwire.ProofConfirm, Counter: offer.Counter, Ephemeral: offer.Ephemeral, Locators: offer.Locators,
+		Reports: offer.Reports,
 	}
 	q.Token = tokenOf(root, q)
 	q = sealProof(k.proofKey(s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
-	s.agreed = &agreement{root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true}
+	s.agreed = &agreement{
+		root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true, reports: p.Proof.Reports,
+	}
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}

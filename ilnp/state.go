@@ -145,7 +145,8 @@ type savedSession struct {
 	MACOpen      bool          `json:"mac_open,omitempty"` // the peer has not shown that it has that
 	MACNext      []byte        `json:"mac_next,omitempty"` // the same of a newer proof, to be confirmed
 	MACNextSince time.Time     `json:"mac_next_since,omitzero"`
-	Known        []roam.L64    `json:"known,omitempty"` // locators of ours from which the correspondent takes packets
+	MACReports   bool          `json:"mac_reports,omitempty"` // no report of the peer counts without a MAC
+	Known        []roam.L64    `json:"known,omitempty"`       // of ours, from which the correspondent takes packets
 	Paths        []savedPath   `json:"paths,omitempty"`
 }
 
@@ -191,6 +192,7 @@ func (s *session) save() savedSession {
 	}
 	if k := s.keys; k != nil {
 		v.Keyed, v.MACSent, v.MACUpdated, v.MACAcked = true, k.sent, k.updated, k.acks.top
+		v.MACReports = sealsReports(s)
 	}
 	if s.agreed != nil {
 		v.MACRoot, v.MACOpen = slices.Clone(s.agreed.root), s.agreed.isOpen()
@@ -339,6 +341,9 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	if v.Keyed { // without keys until AddPeer gives the secret: it takes no update before
 		s.keys = &keying{sent: v.MACSent + restoredAhead, updated: v.MACUpdated}
 		s.keys.acks = window{top: v.MACAcked, seen: ^uint64(0)}
+		if v.MACReports {
+			s.reports.macs = macsSure
+		}
 		if len(v.MACRoot) > 0 {
 			s.agreed = &agreement{
 				root: v.MACRoot, initiator: !v.MACOpen, confirmed: !v.MACOpen, tries: proofTries,

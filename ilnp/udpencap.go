@@ -168,7 +168,7 @@ func (c *sender) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) (
 	e := ilnpwire.Echo{Request: true, ID: c.cfg.ProbeID, Seq: c.probeSeq, Data: t[:]}
 	if pr.report {
 		e.Data = ilnpwire.Report{
-			PerFlow: pr.flow, Counted: pr.counts, Answers: pr.answers, Cost: pr.cost,
+			PerFlow: pr.flow, Counted: pr.counts, Answers: pr.answers, Cost: pr.cost, Sealed: pr.sealed,
 			Other: pr.about != Path{}, Near: pr.about.Remote, Far: pr.about.Local.L64,
 		}.AppendRequest(nil, t)
 	} else if pr.flow {

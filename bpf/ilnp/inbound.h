@@ -11,7 +11,7 @@
 #include "mss.h"
 #include "realsocket.h"
 #include "nonceretry.h"
-#include "updatemac.h"
+#include "reportmac.h"
 
 /* Notes that the correspondent has sent a probe, and which extension it asks for. */
 __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct inbound *in)
@@ -108,7 +108,7 @@ static __always_inline int answer_in_session(struct __sk_buff *skb, const struct
 		spend_allowance(p, in->src.l64.v, skb->len - in->l3);
 	verdict = answer_echo(skb, in, &p->local_nonce);
 	if (verdict == REDIRECT)
-		fill_report(skb, p, &in->dst, &in->src, in->c.at);
+		report(skb, p, in);
 	return verdict;
 }
 

@@ -9,8 +9,9 @@
 #include "live.h"
 #include "../lib/parse.h"
 
-#define REPORT_LEN 64 /* bytes of data of a probe that asks for a report */
-#define REPORT_AT 24  /* where the report begins, behind the ICMPv6 header and the token */
+#define REPORT_LEN 64        /* bytes of data of a probe that asks for a report, */
+#define SEALED_REPORT_LEN 80 /* and of one that asks for a report with a MAC */
+#define REPORT_AT 24         /* where the report begins, behind the ICMPv6 header and the token */
 
 enum report_flags {
 	REPORT_FILLED = 1,
@@ -105,9 +106,11 @@ __noinline int count_path(struct __sk_buff *skb, __u32 l3, __u32 at, __u32 proto
 __noinline int report_asked(struct __sk_buff *skb, __u32 at, struct report_head *h)
 {
 	const __u8 mark[4] = { 'R', 'O', 'R', 'P' };
+	__u32 len = skb->len - at;
 
-	if (!h || skb->len - at != 8 + REPORT_LEN || bpf_skb_load_bytes(skb, at + REPORT_AT, h, sizeof(*h)) ||
-	    *(__u32 *)h->mark != *(__u32 *)mark || h->flags[0] || h->flags[3])
+	if (!h || (len != 8 + REPORT_LEN && len != 8 + SEALED_REPORT_LEN) ||
+	    bpf_skb_load_bytes(skb, at + REPORT_AT, h, sizeof(*h)) || *(__u32 *)h->mark != *(__u32 *)mark ||
+	    h->flags[0] || h->flags[3])
 		return -1;
 	return h->flags[1];
 }

@@ -14,7 +14,7 @@ static __always_inline int is_probe_answer(struct __sk_buff *skb, const struct c
 {
 	return c->proto == IPPROTO_ICMPV6 && c->type == ICMP6_ECHO_REPLY &&
 	       (skb->len - c->at == 8 + PROBE_LEN || skb->len - c->at == 8 + PROBE_PER_FLOW_LEN ||
-		skb->len - c->at == 8 + REPORT_LEN);
+		skb->len - c->at == 8 + REPORT_LEN || skb->len - c->at == 8 + SEALED_REPORT_LEN);
 }
 
 /* Is a silence to be reported? This silence is reported again only after silence_again, a

@@ -28,6 +28,14 @@ enum sealed {
 	FOLLOWED, /* and it is the newest update, and lists the locator that it came from */
 };
 
+/* The key of the MACs of a session's peer, or null. */
+static __always_inline struct update_key *key_of(const struct session_entry *p)
+{
+	struct slot_user user = { .slot = p->slot, .birth = p->birth };
+
+	return bpf_map_lookup_elem(&update_keys, &user);
+}
+
 /* One half of the hash, SipHash-2-4 with 128 bits of output. */
 static __always_inline __u64 sip_sum(struct sip *s)
 {
@@ -118,7 +126,6 @@ __noinline int check_update(struct __sk_buff *skb, const struct inbound *in, str
 __noinline int takes_update(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
 			    const struct inbound *in, int strange)
 {
-	struct slot_user user = {};
 	struct update_key *k;
 	__u32 len;
 	int sealed;
@@ -126,9 +133,7 @@ __noinline int takes_update(struct __sk_buff *skb, const struct session_entry *p
 	if (!p || !d || !in)
 		return 0;
 	len = skb->len - in->l3;
-	user.slot = p->slot;
-	user.birth = p->birth;
-	k = bpf_map_lookup_elem(&update_keys, &user);
+	k = key_of(p);
 	if (!k)
 		return strange ? has_share(d, len) : has_update_share(d, len);
 	sealed = check_update(skb, in, k);

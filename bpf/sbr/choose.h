@@ -7,7 +7,8 @@
 
 #define PROBE_LEN 16 /* bytes of data in a probe of a daemon */
 #define PROBE_PER_FLOW_LEN 20
-#define PROBE_REPORT_LEN 64 /* asks for a report, ../ilnp/pathreport.h */
+#define PROBE_REPORT_LEN 64 /* asks for a report, ../ilnp/pathreport.h, */
+#define PROBE_SEALED_LEN 80 /* with a MAC */
 #define REPORT_AT 24        /* where that begins, from the ICMPv6 header on */
 #define REPORT_FLAGS 5      /* where its flags are */
 #define REPORT_FILLED 1
@@ -135,9 +136,10 @@ static __always_inline __u32 choose(struct __sk_buff *skb, const struct locator 
 static __always_inline int load_report(struct __sk_buff *skb, const struct crossing *x, __u8 head[8])
 {
 	const __u8 mark[4] = {'R', 'O', 'R', 'P'};
+	__u32 len = skb->len - x->c.at;
 
-	return skb->len - x->c.at == 8 + PROBE_REPORT_LEN && !bpf_skb_load_bytes(skb, x->c.at + REPORT_AT, head, 8) &&
-	       *(__u32 *)head == *(__u32 *)mark;
+	return (len == 8 + PROBE_REPORT_LEN || len == 8 + PROBE_SEALED_LEN) &&
+	       !bpf_skb_load_bytes(skb, x->c.at + REPORT_AT, head, 8) && *(__u32 *)head == *(__u32 *)mark;
 }
 
 /* Has the answer to a probe of either side say that it has no report. The ends would compare

@@ -30,6 +30,8 @@ const (
 	portDSCP
 	portCgroup
 	portReload
+
+	portGroups = 7100 // and above: of a cgroup that is made anew
 )
 
 // flowRules is a configuration with rules for the flows above; group is the cgroup of one.
@@ -192,6 +194,7 @@ func TestRules(t *testing.T) {
 		return strings.Contains(out, "by net2") && strings.Contains(out, "the first of its links that works")
 	}, "explanation of a flow by a link in reserve")
 	w.sub("each flow by its rule", r.eachByItsRule)
+	w.sub("a cgroup that goes away", r.remakeGroup)
 	w.sub("refused", r.refused)
 	w.sub("reload loses nothing", r.reloadAtARate)
 	w.sub("preferences", r.preferences)
@@ -203,13 +206,7 @@ func (r *ruled) eachByItsRule(t *testing.T) {
 		all.Go(func() { r.sends(t, port, n, 0) })
 	}
 	all.Go(func() { r.sends(t, portDSCP, 200, 46<<2) })
-	all.Go(func() {
-		line := fmt.Sprintf("echo $$ > %s/cgroup.procs && exec 3<>/dev/udp/%s/%d && "+
-			"for i in $(seq 200); do echo $i >&3; done 2>/dev/null", r.group, r.session("cn"), portCgroup)
-		if out, err := r.run("mn", "bash", "-c", line); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
+	all.Go(func() { r.sendsInGroup(t, portCgroup, 200) })
 	all.Wait()
 	links := []roam.L64{r.loc(1), r.loc(2), r.loc(3)}
 	for port, want := range map[uint16][]float64{
@@ -229,6 +226,47 @@ func (r *ruled) eachByItsRule(t *testing.T) {
 			t.Errorf("port %d: %d packets by %v, want %v", port, n, got, want)
 		}
 	}
+}
+
+// sendsInGroup sends n datagrams to a port, as a program in the cgroup of the rule.
+func (r *ruled) sendsInGroup(t *testing.T, port, n int) {
+	t.Helper()
+	line := fmt.Sprintf("echo $$ > %s/cgroup.procs && exec 3<>/dev/udp/%s/%d && "+
+		"for i in $(seq %d); do echo $i >&3; done 2>/dev/null", r.group, r.session("cn"), port, n)
+	if out, err := r.run("mn", "bash", "-c", line); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// remakeGroup removes the cgroup that a rule names, and makes it anew, with another number: the flow of a program in
+// the new one follows the rule. Meanwhile other rules are as before.
+func (r *ruled) remakeGroup(t *testing.T) {
+	const attempts = 100
+	others := portGroups + 2*attempts
+	testutil.Eventually(t, patience, func() bool { // what was in it has ended
+		err := os.Remove(r.group)
+		return err == nil
+	}, "the cgroup is removed")
+	r.sends(t, others, 40, 46<<2) // some writes return the error of an earlier one
+	if out := r.mn.roam("explain", "cn", fmt.Sprint(portFailover)); !strings.Contains(out, "by net2") {
+		t.Errorf("without the cgroup: %s", out)
+	}
+	if err := os.Mkdir(r.group, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	port := portGroups
+	testutil.Eventually(t, patience, func() bool {
+		if port++; port > portGroups+attempts {
+			return false
+		}
+		r.sendsInGroup(t, port, 20)
+		got, n := r.tap.shares(uint16(port))
+		return n > 0 && got[r.loc(2)] == 1
+	}, "a flow of the new cgroup leaves by its rule")
+	if got, n := r.tap.shares(uint16(others)); n < 20 || got[r.loc(1)] != 1 {
+		t.Errorf("%d packets of another rule by %v while there was no cgroup", n, got)
+	}
+	t.Logf("the rule matched after %d attempts", port-portGroups)
 }
 
 func (r *ruled) refused(t *testing.T) {

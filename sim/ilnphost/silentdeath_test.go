@@ -19,7 +19,9 @@ type forked struct {
 	up, down *Flow
 }
 
-func newForked(t *testing.T, mode ilnp.Mode, level multipath.Level, seed uint64, access Access) *forked {
+func newForked(
+	t *testing.T, mode ilnp.Mode, level multipath.Level, seed uint64, access Access, before ...func(*world),
+) *forked {
 	t.Helper()
 	n := New(seed)
 	n.Acquainted = true
@@ -34,6 +36,9 @@ func newForked(t *testing.T, mode ilnp.Mode, level multipath.Level, seed uint64,
 	w.server.Up(1, netS, near, roam.Infinite)
 	w.mobile.Know(w.server, netS)
 	w.server.Know(w.mobile)
+	for _, f := range before {
+		f(w)
+	}
 	p := &forked{world: w, up: w.start(t, false)}
 	p.down = w.server.Flow(w.mobile, time.Millisecond, false)
 	w.mobile.Up(2, netB, access, roam.Infinite)

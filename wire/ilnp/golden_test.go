@@ -138,3 +138,70 @@ func TestKeyedGolden(t *testing.T) {
 		}
 	}
 }
+
+// reportsFile has probes that ask for a report with a MAC, and their answers.
+const reportsFile = "../testdata/reports.hex"
+
+// reportPackets makes them: a node at from asks, by the key 10 11 ... 1f, about the probe's own path and about another.
+func reportPackets(t *testing.T) (names []string, packets [][]byte) {
+	t.Helper()
+	from := roam.ILV{L64: 0x2001_0db8_00b2_0002, NID: 0xa05e_91cc_04f2_b867}
+	to := roam.ILV{L64: 0x2001_0db8_0001_000a, NID: 0x1c4f_52a9_7be1_0d33}
+	asks := ilnp.Nonce{Len: 4, Bytes: [12]byte{0x71, 0x08, 0xde, 0x2b}}
+	answers := ilnp.Nonce{Len: 4, Bytes: [12]byte{0x5a, 0xc3, 0x0f, 0x96}}
+	var key [ilnp.MACKeyLen]byte
+	for i := range key {
+		key[i] = 0x10 + byte(i)
+	}
+	for _, other := range []bool{false, true} {
+		near, far, about := to.L64, from.L64, ""
+		if other {
+			near, far, about = to.L64+1, from.L64+1, " about another path"
+		}
+		r := ilnp.Report{Counted: true, Other: other, Near: near, Far: far, Sealed: true}
+		request := r.AppendRequest(nil, reportToken)
+		r.Epoch, r.Clock = 0x01020304, 0xa0b0c0d0
+		r.Received, r.Sent = ilnp.Counts{Packets: 1000, Bytes: 1 << 40}, ilnp.Counts{Packets: 2000, Bytes: 3}
+		answer := r.AppendReply(nil, reportToken)
+		mac := ilnp.ReportMAC(key, answer, near, far)
+		copy(answer[ilnp.ReportLen:], mac[:])
+		for _, encap := range []string{"", " in UDP"} {
+			for _, e := range []ilnp.Echo{{Request: true, ID: 9, Seq: 7, Data: request}, {ID: 9, Seq: 7, Data: answer}} {
+				name, src, dst, n := "request", from, to, asks
+				if !e.Request {
+					name, src, dst, n = "answer", to, from, answers
+				}
+				b, err := ilnp.BuildEcho(src, dst, n, e.Request, e.ID, e.Seq, e.Data)
+				if encap != "" {
+					b, err = ilnp.BuildEncapsulatedEcho(src, dst, n, e, ilnp.EncapsulatedEcho{Port: 6740})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				names, packets = append(names, name+about+encap), append(packets, b)
+			}
+		}
+	}
+	return names, packets
+}
+
+// TestReportGolden fixes the bytes of whole packets. internal/dataplane/ilnphost has the programs answer them.
+func TestReportGolden(t *testing.T) {
+	names, packets := reportPackets(t)
+	var text bytes.Buffer
+	for i := range names {
+		fmt.Fprintf(&text, "%s: %x\n", names[i], packets[i])
+	}
+	if *update {
+		if err := os.WriteFile(reportsFile, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(reportsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text.Bytes(), want) {
+		t.Errorf("the packets are\n%s, want\n%s", text.Bytes(), want)
+	}
+}

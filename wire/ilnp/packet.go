@@ -189,7 +189,7 @@ type appender interface {
 }
 
 // usualLen is the space that build begins with, in bytes: that of a probe with a report.
-const usualLen = ip6.HeaderLen + 16 + icmpDataAt + ReportLen
+const usualLen = ip6.HeaderLen + 16 + icmpDataAt + SealedReportLen
 
 // build makes the packet of an ICMPv6 message, with the ordinary checksum, which RFC 6743
 // §2 keeps for the Locator Update. FinishOverNIDs replaces it by that of the other rule.

@@ -34,8 +34,14 @@ type Proof struct {
 	Ephemeral [32]byte
 	Token     [ProofTokenLen]byte
 	Locators  [ProofLocators]roam.L64
-	MAC       [MACLen]byte
+	// Reports says that reports of the sender have MACs in this session (Report). It travels in the
+	// last place of Locators, if that is free, as builds before it refuse what is not zero elsewhere.
+	Reports bool
+	MAC     [MACLen]byte
 }
+
+// sealsReports is no locator, as it is multicast.
+const sealsReports roam.L64 = 0xff00_0000_0000_0001
 
 // ProofStep says which message of a proof this is.
 type ProofStep uint8
@@ -85,6 +91,9 @@ func (p Proof) Lists(l roam.L64) bool {
 func (p Proof) option() ip6.Option {
 	d := binary.BigEndian.AppendUint64([]byte{kindProof, byte(p.Step), 0, 0}, p.Counter)
 	d = append(append(d, p.Ephemeral[:]...), p.Token[:]...)
+	if last := &p.Locators[ProofLocators-1]; p.Reports && *last == 0 {
+		*last = sealsReports
+	}
 	for _, l := range p.Locators {
 		d = binary.BigEndian.AppendUint64(d, uint64(l))
 	}
@@ -108,6 +117,9 @@ func parseProof(b []byte) *Proof {
 	}
 	if p.Step < ProofOffer || p.Step > ProofNotice {
 		return nil
+	}
+	if last := &p.Locators[ProofLocators-1]; *last == sealsReports {
+		p.Reports, *last = true, 0
 	}
 	return p
 }

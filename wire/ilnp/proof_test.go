@@ -39,6 +39,32 @@ func TestProofGolden(t *testing.T) {
 	}
 }
 
+// TestProofSaysReports: that reports have MACs travels in the last place, if no locator is there. A build
+// before that reads another locator, at which nobody is.
+func TestProofSaysReports(t *testing.T) {
+	p := theProof()
+	p.Reports = true
+	plain, said := theProof().option().Data, p.option().Data
+	last := proofDataLen - MACLen - 8
+	if !bytes.Equal(plain[:last], said[:last]) || !bytes.Equal(plain[last+8:], said[last+8:]) ||
+		hex.EncodeToString(said[last:last+8]) != "ff00000000000001" {
+		t.Errorf("option\n%x, want beside the last place\n%x", said, plain)
+	}
+	if !bytes.Equal(p.Covered(), said[:len(said)-MACLen]) {
+		t.Error("the MAC does not cover it")
+	}
+	read := parseProof(append([]byte{OptionExperiment, proofDataLen}, said...))
+	if read == nil || *read != p || read.Lists(sealsReports) {
+		t.Errorf("reads as %+v", read)
+	}
+	p.Locators[ProofLocators-1] = 5
+	full := p.option().Data
+	p.Reports = false
+	if read := parseProof(append([]byte{OptionExperiment, proofDataLen}, full...)); read == nil || *read != p {
+		t.Errorf("with eight locators it reads as %+v", read)
+	}
+}
+
 // TestProofForms builds a packet and reads it in both forms.
 func TestProofForms(t *testing.T) {
 	for _, n := range []Nonce{{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}, {Len: 12, Bytes: [12]byte{11: 12}}} {

@@ -30,6 +30,8 @@ import (
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|     Packets, then bytes, that it has sent (64 bits each)      .
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     MAC (128 bits), in sessions with keys: see ReportMAC      .
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
 // A request may ask about another path of the same session: it then has the locators of that path,
 // that of the answering end first, where the answer has the packets and the bytes received.
@@ -48,8 +50,10 @@ const (
 	reportReceivedAt = reportClockAt + 4
 	reportSentAt     = reportReceivedAt + 16
 
-	// ReportLen is the length of the data of a probe that asks for a report.
-	ReportLen = reportSentAt + 16
+	// ReportLen is the length of the data of a probe that asks for a report, SealedReportLen that of one
+	// that asks for a report with a MAC.
+	ReportLen       = reportSentAt + 16
+	SealedReportLen = ReportLen + MACLen
 
 	flagFilled  = 1
 	flagCounts  = 2
@@ -79,6 +83,8 @@ type Report struct {
 	Cost           uint8    // what the path costs by the rate that the asking end has measured
 	Epoch, Clock   uint32
 	Received, Sent Counts
+	Sealed         bool // it has a MAC, or, in a request, space for one, which is zero
+	MAC            [MACLen]byte
 }
 
 // AppendRequest appends the data of a probe with this token: what a request has of the report.
@@ -102,13 +108,20 @@ func (r Report) AppendReply(b []byte, token [16]byte) []byte {
 	for i, n := range []uint64{r.Received.Packets, r.Received.Bytes, r.Sent.Packets, r.Sent.Bytes} {
 		binary.BigEndian.PutUint64(d[reportReceivedAt+8*i:], n)
 	}
+	if r.Sealed {
+		copy(d[ReportLen:], r.MAC[:])
+	}
 	return b
 }
 
 func (r Report) append(b []byte, token [16]byte, flags uint8) []byte {
 	at := len(b)
 	b = append(append(b, token[:]...), reportMark[:]...)
-	b = append(b, make([]byte, ReportLen-reportTokenLen-len(reportMark))...)
+	size := ReportLen
+	if r.Sealed {
+		size = SealedReportLen
+	}
+	b = append(b, make([]byte, size-reportTokenLen-len(reportMark))...)
 	d := b[at:]
 	if r.Counted {
 		flags |= flagCounts
@@ -132,8 +145,9 @@ func ParseReport(data []byte) (Report, error) {
 	switch {
 	case len(data) < ReportLen:
 		return Report{}, fmt.Errorf("report ends at offset %d, want %d bytes: %w", len(data), ReportLen, ip6.ErrTruncated)
-	case len(data) > ReportLen:
-		return Report{}, fmt.Errorf("report of %d bytes, want %d: %w", len(data), ReportLen, ip6.ErrMalformed)
+	case len(data) > ReportLen && len(data) != SealedReportLen:
+		return Report{}, fmt.Errorf("report of %d bytes, want %d or %d: %w",
+			len(data), ReportLen, SealedReportLen, ip6.ErrMalformed)
 	case !bytes.Equal(data[reportTokenLen:][:len(reportMark)], reportMark[:]):
 		return Report{}, fmt.Errorf("report: mark %x at offset %d: %w",
 			data[reportTokenLen:][:len(reportMark)], reportTokenLen, ip6.ErrMalformed)
@@ -144,7 +158,7 @@ func ParseReport(data []byte) (Report, error) {
 	}
 	flags := data[reportFlagsAt]
 	r := Report{Counted: flags&flagCounts != 0, PerFlow: flags&flagPerFlow != 0, Other: flags&flagOther != 0,
-		Answers: flags&flagAnswers != 0, Cost: data[reportCostAt]}
+		Answers: flags&flagAnswers != 0, Cost: data[reportCostAt], Sealed: len(data) == SealedReportLen}
 	if flags&flagFilled == 0 {
 		if r.Other {
 			r.Near = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt:]))
@@ -158,5 +172,8 @@ func ParseReport(data []byte) (Report, error) {
 		return Counts{binary.BigEndian.Uint64(data[at:]), binary.BigEndian.Uint64(data[at+8:])}
 	}
 	r.Received, r.Sent = count(reportReceivedAt), count(reportSentAt)
+	if r.Sealed {
+		r.MAC = [MACLen]byte(data[ReportLen:])
+	}
 	return r, nil
 }

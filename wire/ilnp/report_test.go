@@ -83,6 +83,11 @@ func FuzzReport(f *testing.F) {
 	f.Add(reportRequest.AppendRequest(nil, reportToken))
 	f.Add(otherRequest.AppendRequest(nil, reportToken))
 	f.Add(reportReply.AppendReply(nil, reportToken))
+	for _, r := range []ilnp.Report{reportRequest, otherRequest, reportReply} {
+		r.Sealed, r.MAC = true, [16]byte{7, 15: 8}
+		f.Add(r.AppendRequest(nil, reportToken))
+		f.Add(r.AppendReply(nil, reportToken))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := ilnp.ParseReport(b)
 		if err != nil && !errors.Is(err, ilnp.ErrNotFilled) {
@@ -97,4 +102,73 @@ func FuzzReport(f *testing.F) {
 			t.Errorf("round trip gives %+v (%v), want %+v (%v)", again, back, r, err)
 		}
 	})
+}
+
+// TestSealedReport: space for the MAC, which a request leaves empty, makes a report longer.
+func TestSealedReport(t *testing.T) {
+	request := reportRequest
+	request.Sealed, request.MAC = true, [16]byte{1, 2} // a request has none
+	want := append(reportRequest.AppendRequest(nil, reportToken), make([]byte, 16)...)
+	if got := request.AppendRequest(dirty(), reportToken); !bytes.Equal(got, want) {
+		t.Errorf("request is %x, want %x", got, want)
+	}
+	request.MAC = [16]byte{}
+	if got, err := ilnp.ParseReport(want); !errors.Is(err, ilnp.ErrNotFilled) || got != request {
+		t.Errorf("request is read as %+v, %v", got, err)
+	}
+	reply := reportReply
+	reply.Sealed, reply.MAC = true, [16]byte{0xc0, 15: 0xcf}
+	want = append(reportReply.AppendReply(nil, reportToken), fromHex(t, "c0000000000000000000 0000000000cf")...)
+	got := reply.AppendReply(dirty(), reportToken)
+	if !bytes.Equal(got, want) {
+		t.Errorf("reply is %x, want %x", got, want)
+	}
+	if got, err := ilnp.ParseReport(want); err != nil || got != reply {
+		t.Errorf("reply is read as %+v, %v", got, err)
+	}
+	if got, err := ilnp.ParseReport(want[:ilnp.ReportLen]); err != nil || got.Sealed {
+		t.Errorf("cut before the MAC it is read as %+v, %v", got, err)
+	}
+	for n := ilnp.ReportLen + 1; n <= len(want)+1; n++ {
+		if _, err := ilnp.ParseReport(append(want, 0)[:n]); (err == nil) != (n == len(want)) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestReportMAC: every bit of the token, the report, the path and the key counts, and the MAC itself does not. No
+// update has the MAC of a report.
+func TestReportMAC(t *testing.T) {
+	var key [ilnp.MACKeyLen]byte
+	for i := range key {
+		key[i] = byte(0x10 + i)
+	}
+	near, far := otherRequest.Near, otherRequest.Far
+	data := append(reportReply.AppendReply(nil, reportToken), make([]byte, 16)...)
+	want := ilnp.ReportMAC(key, data, near, far)
+	if got := hex.EncodeToString(want[:]); got != "b91c830942c2232371561cdbfb59cceb" {
+		t.Errorf("the MAC is %s", got)
+	}
+	for i := range 8 * len(data) {
+		data[i/8] ^= 1 << (i % 8)
+		if is := ilnp.ReportMAC(key, data, near, far) != want; is != (i < 8*ilnp.ReportLen) {
+			t.Errorf("bit %d of byte %d counts: %t", i%8, i/8, is)
+		}
+		data[i/8] ^= 1 << (i % 8)
+	}
+	for i := range 64 {
+		if ilnp.ReportMAC(key, data, near^1<<i, far) == want || ilnp.ReportMAC(key, data, near, far^1<<i) == want {
+			t.Errorf("bit %d of a locator does not count", i)
+		}
+	}
+	for i := range 8 * len(key) {
+		other := key
+		other[i/8] ^= 1 << (i % 8)
+		if ilnp.ReportMAC(other, data, near, far) == want {
+			t.Errorf("bit %d of the key does not count", i)
+		}
+	}
+	if data[16] == ilnp.TypeLocatorUpdate {
+		t.Error("a report could have the MAC of an update")
+	}
 }

@@ -166,10 +166,16 @@ func TestConnections(t *testing.T) {
 // A probe that asks for a report is one, too, and its answer loses the report: the ends count
 // along different paths.
 func TestReports(t *testing.T) {
+	for name, size := range map[string]int{"plain": ilnp.ReportLen, "with a MAC": ilnp.SealedReportLen} {
+		t.Run(name, func(t *testing.T) { hidesReports(t, size) })
+	}
+}
+
+func hidesReports(t *testing.T, size int) {
 	r := newRig(t)
 	r.confirm(siteA, siteB)
 	site := roam.ILV{L64: siteB, NID: insideNID}
-	data := make([]byte, 64)
+	data := make([]byte, size)
 	copy(data[16:], "RORP")
 	data[21], data[30] = 7, 9
 	probe := func(src, dst roam.ILV, n ilnp.Nonce, request bool) []byte {

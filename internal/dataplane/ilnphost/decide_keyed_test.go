@@ -1,11 +1,13 @@
 package ilnphost
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
 
 	"roam"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
 	"roam/wire/xlate/decide"
 )
 
@@ -72,4 +74,35 @@ func macBytes(words [2]uint64) (key [ilnpwire.MACKeyLen]byte) {
 	binary.NativeEndian.PutUint64(key[:], words[0])
 	binary.NativeEndian.PutUint64(key[8:], words[1])
 	return key
+}
+
+// atClockOf returns a report with the clock of the one that an answer ends with: the programs ask the kernel for
+// a finer one than the model has.
+func atClockOf(r ilnpwire.Report, answer []byte) *ilnpwire.Report {
+	at := len(answer) - ilnpwire.ReportLen
+	if r.Sealed {
+		at = len(answer) - ilnpwire.SealedReportLen
+	}
+	r.Clock = binary.BigEndian.Uint32(answer[at+28:])
+	return &r
+}
+
+// withoutClock takes the clock out of the report that a probe's answer brings, as it is finer
+// than what moments are compared by, and the MAC, which covers it. The checksum stays as right as it was.
+func withoutClock(b []byte) []byte {
+	const checksum, clock, mac, flags, filled = -22, 12, ilnpwire.ReportLen - 16, 5, 1
+	at := bytes.LastIndex(b, []byte("RORP"))
+	if at < -checksum || at+clock+4 > len(b) || b[at+flags]&filled == 0 {
+		return b
+	}
+	b = bytes.Clone(b)
+	sum := b[at+checksum:]
+	without := func(part []byte) {
+		binary.BigEndian.PutUint16(sum, ip6.Adjust(binary.BigEndian.Uint16(sum), ip6.Sum(part), 0))
+		clear(part)
+	}
+	if without(b[at+clock:][:4]); len(b)-at == mac+ilnpwire.MACLen {
+		without(b[at+mac:])
+	}
+	return b
 }

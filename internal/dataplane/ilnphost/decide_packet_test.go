@@ -342,11 +342,13 @@ func (g *gen) message(t *talk, local ilnp.Nonce) []byte {
 func (g *gen) reportProbe(t *talk) []byte {
 	r := ilnpwire.Report{Counted: g.in(2), PerFlow: g.in(3), Cost: uint8(t.src.NID) & 15}
 	r.Epoch, r.Received.Packets = 77, 1<<40+5 // what a request may hold, and no answer returns
+	r.Sealed = g.apart(uint64(t.src.L64) + 3).in(2)
 	if r.Other = g.in(2); r.Other {
 		r.Near, r.Far = ownLocators[g.IntN(len(ownLocators))], remoteLocators[g.IntN(3)]
 	}
 	b := r.AppendRequest(make([]byte, 8), [16]byte{t.src.Addr().As16()[15], 1, 2, 3})
 	if g.in(4) {
+		r.MAC = [16]byte{5, 15: 6}
 		b = r.AppendReply(make([]byte, 8), [16]byte{9})
 	}
 	if g.in(5) {

@@ -388,9 +388,7 @@ func disagrees(s shotAt, got result, want decide.Outcome, h *decide.Host) (wrong
 		return wrong
 	}
 	if want.Report != nil && len(got.out) >= len(s.packet.Bytes) {
-		report := *want.Report // the programs ask the kernel for a finer clock
-		report.Clock = binary.BigEndian.Uint32(got.out[len(s.packet.Bytes)-ilnpwire.ReportLen+28:])
-		want.Report = &report
+		want.Report = atClockOf(*want.Report, got.out[:len(s.packet.Bytes)])
 	}
 	nbytes, err := h.Rewrite(s.packet, &want)
 	if err != nil || leavesOverNIDs(s, want) {

@@ -12,11 +12,10 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// keyedGolden returns the golden packets of proofs, vouches and MACs, by name: of theirs at there
-// to ours at here.
-func keyedGolden(t *testing.T) map[string][]byte {
+// goldenOf returns the golden packets of a file by name: of theirs at there to ours at here.
+func goldenOf(t *testing.T, file string) map[string][]byte {
 	t.Helper()
-	b, err := os.ReadFile(goldenDir + "/keyed.hex")
+	b, err := os.ReadFile(goldenDir + "/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +29,14 @@ func keyedGolden(t *testing.T) map[string][]byte {
 	return all
 }
 
+// goldenKey is the key of the MACs in golden packets.
+func goldenKey() (key [ilnpwire.MACKeyLen]byte) {
+	for i := range key {
+		key[i] = 0x10 + byte(i)
+	}
+	return key
+}
+
 // TestGoldenKeyed: the programs hand the golden packets of proofs, vouches and MACs over as they are: in a
 // session, in one whose peer has another nonce, and behind the first packet of a peer without one.
 // From a node of which nothing has come they are dropped. Of all of them only the update with a MAC
@@ -38,12 +45,9 @@ func TestGoldenKeyed(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.must(r.SetRecord(Record{NID: theirs}))
-	var key [ilnpwire.MACKeyLen]byte
-	for i := range key {
-		key[i] = 0x10 + byte(i)
-	}
+	key := goldenKey()
 	first := mustPacket(t)(ilnpwire.BuildEcho(at(there, theirs), at(here, ours), theirNonce, true, 9, 7, nil))
-	for name, packet := range keyedGolden(t) {
+	for name, packet := range goldenOf(t, "keyed.hex") {
 		t.Run(name, func(t *testing.T) {
 			r := r.enter(t)
 			handed := func(where string, want bool) {

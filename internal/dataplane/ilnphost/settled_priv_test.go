@@ -2,7 +2,6 @@ package ilnphost
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -127,21 +126,6 @@ func (full history) differences(compact history) (wrong []string) {
 		}
 	}
 	return wrong
-}
-
-// withoutClock takes the clock out of the report that a probe's answer brings: it is finer
-// than what moments are compared by. The checksum stays as right as it was.
-func withoutClock(b []byte) []byte {
-	const checksum, clock, flags, filled = -22, 12, 5, 1
-	at := bytes.LastIndex(b, []byte("RORP"))
-	if at < -checksum || at+clock+4 > len(b) || b[at+flags]&filled == 0 {
-		return b
-	}
-	b = bytes.Clone(b)
-	sum, of := b[at+checksum:], b[at+clock:]
-	binary.BigEndian.PutUint16(sum, ip6.Adjust(binary.BigEndian.Uint16(sum), ip6.Sum(of[:4]), 0))
-	clear(of[:4])
-	return b
 }
 
 // strays says which sessions have a state that lets packets by which the details do not.

@@ -55,7 +55,11 @@ func runChanges(ctx context.Context, env *exp.Env) error {
 		by[c.name] = c
 	}
 	return eachCell(env, cells, func(c cell) { changed{Name: c.name}.miss(env.Result) }, func(c cell) error {
-		o, err := exp.Cell(env, c.name, func(*exp.Window) (changed, error) { return by[c.name].measure(ctx, env) })
+		o, err := exp.Cell(env, c.name, func(*exp.Window) (changed, error) {
+			changing := by[c.name]
+			changing.cell = c
+			return changing.measure(ctx, env)
+		})
 		if err == nil {
 			o.metrics(env.Result)
 		}

@@ -97,8 +97,13 @@ func TestEachClaimSeesRed(t *testing.T) {
 	})
 	red := map[string]map[string]fault{
 		"rate50-sum": {"rate50": {mbps: 1.34}}, "rate20-sum": {"rate20": {mbps: 1.07}},
-		"rate20-mptcp": {"rate20": {mptcp: 1.21}}, "udp-lost": {"udp": {lost: 1}},
+		"udp-lost":  {"udp": {lost: 1}},
 		"three-sum": {"three": {mbps: 1.07}}, "flows-sum": {"flows": {mbps: 1.11}}, "flows-least": {"flows": {least: 0.09}},
+	}
+	for name, over := range map[string]float64{ // the better link alone
+		"rate50": 1.49, "rate20": 1.19, "rate5": 1.04, "bbr": 1.04, "length": 1.04, "three": 1.19, "flows": 1.19,
+	} {
+		red[name+"-mptcp"] = map[string]fault{name: {mptcp: over}}
 	}
 	for _, c := range unequal[:6] {
 		red[c.name+"-worst"] = map[string]fault{c.name: {once: 0.92}}
@@ -202,6 +207,30 @@ func TestRatesAfterChange(t *testing.T) {
 			"bbr": {100, 110}}[c.name]
 		if better != want[0] || sum != want[1] {
 			t.Errorf("%s: %v and %v, want %v", c.name, better, sum, want)
+		}
+	}
+}
+
+// Each cell has the congestion control that it names, unless a run has one for all; datagrams have none.
+func TestCongestionControl(t *testing.T) {
+	d, err := exp.ParseParams(Experiments[1].Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cc, want := range map[string]string{
+		"own": "cubic cubic cubic bbr cubic cubic cubic ",
+		"bbr": "bbr bbr bbr bbr bbr bbr bbr ", "cubic": "cubic cubic cubic cubic cubic cubic cubic ",
+	} {
+		p, err := d.Resolve("standard", []string{"cc=" + cc})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range unequal {
+			got = append(got, c.chosen(p).cc)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", cc, got, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var files embed.FS
 // Experiments are the declarations that package runner lists.
 var Experiments = []exp.Experiment{
 	declare("equal", "Two links of one rate and length at once", withTools, runOf(equal)),
-	declare("unequal", "Two links of different rates and lengths at once", withTools, runOf(unequal)),
+	declare("unequal", "Two links of different rates and lengths at once", withTools, runUnequal),
 	declare("fetch", "Short transfers over several links at once", scene.Tools, runFetches),
 	declare("change", "A link whose rate changes under one connection", scene.Tools, runChanges),
 }
@@ -87,13 +87,16 @@ var (
 		{name: "death", links: []wire{{100, 20 * ms}, {100, 20 * ms}}, cc: "cubic", death: true},
 	}
 	unequal = []cell{
-		{name: "rate50", links: []wire{{100, 20 * ms}, {50, 20 * ms}}, cc: "cubic", flows: 1},
+		{name: "rate50", links: []wire{{100, 20 * ms}, {50, 20 * ms}}, cc: "cubic", flows: 1, mptcp: true},
 		{name: "rate20", links: []wire{{100, 20 * ms}, {20, 20 * ms}}, cc: "cubic", flows: 1, mptcp: true},
-		{name: "rate5", links: []wire{{100, 20 * ms}, {5, 20 * ms}}, cc: "cubic", flows: 1},
-		{name: "bbr", links: []wire{{25, 10 * ms}, {5, 10 * ms}}, cc: "bbr", flows: 1},
-		{name: "length", links: []wire{{100, 10 * ms}, {20, 100 * ms}}, cc: "cubic", flows: 1},
-		{name: "three", links: []wire{{100, 20 * ms}, {20, 20 * ms}, {20, 200 * ms}}, cc: "cubic", flows: 1, long: 1},
-		{name: "flows", links: []wire{{100, 10 * ms}, {20, 100 * ms}}, cc: "cubic", flows: 4},
+		{name: "rate5", links: []wire{{100, 20 * ms}, {5, 20 * ms}}, cc: "cubic", flows: 1, mptcp: true},
+		{name: "bbr", links: []wire{{25, 10 * ms}, {5, 10 * ms}}, cc: "bbr", flows: 1, mptcp: true},
+		{name: "length", links: []wire{{100, 10 * ms}, {20, 100 * ms}}, cc: "cubic", flows: 1, mptcp: true},
+		{
+			name: "three", links: []wire{{100, 20 * ms}, {20, 20 * ms}, {20, 200 * ms}}, cc: "cubic", flows: 1, long: 1,
+			mptcp: true,
+		},
+		{name: "flows", links: []wire{{100, 10 * ms}, {20, 100 * ms}}, cc: "cubic", flows: 4, mptcp: true},
 		{name: "udp", links: []wire{{100, 20 * ms}, {20, 20 * ms}}, udp: 102},
 	}
 )
@@ -129,6 +132,30 @@ func run(ctx context.Context, env *exp.Env, cells []cell) error {
 	})
 }
 
+// comparedAlways is the cell in which Multipath TCP is compared whatever the parameters say.
+const comparedAlways = "rate20"
+
+// runUnequal is run, with Multipath TCP in one cell if the parameters do not want it in all.
+func runUnequal(ctx context.Context, env *exp.Env) error {
+	cells := slices.Clone(unequal)
+	for i := range cells {
+		c := &cells[i]
+		if c.mptcp && c.name != comparedAlways && !env.Params.Bool("mptcp_all") {
+			c.mptcp = false
+			env.Result.Miss(c.name+"_to_mptcp", "Multipath TCP was compared in "+comparedAlways+" alone")
+		}
+	}
+	return run(ctx, env, cells)
+}
+
+// chosen returns the cell with the congestion control that the parameters name.
+func (c cell) chosen(p exp.Params) cell {
+	if cc := p.Text("cc"); cc != "own" && c.cc != "" {
+		c.cc = cc
+	}
+	return c
+}
+
 // eachCell measures the cells that the parameters choose, in turn, and misses the others.
 func eachCell(env *exp.Env, cells []cell, miss func(cell), measure func(cell) error) error {
 	chosen := strings.Split(env.Params.Text("cells"), ",")
@@ -143,7 +170,7 @@ func eachCell(env *exp.Env, cells []cell, miss func(cell), measure func(cell) er
 			miss(c)
 			continue
 		}
-		if err := measure(c); err != nil {
+		if err := measure(c.chosen(env.Params)); err != nil {
 			return err
 		}
 	}

@@ -31,10 +31,12 @@ func (c cell) metricNames() (list []string) {
 		return []string{c.name + "_to_mptcp"}
 	case c.udp > 0:
 		return []string{c.name + "_lost"}
-	case c.mptcp:
-		list = []string{c.name + "_to_mptcp"}
-	case c.flows > 1:
-		list = []string{c.name + "_least"}
+	}
+	if c.mptcp {
+		list = append(list, c.name+"_to_mptcp")
+	}
+	if c.flows > 1 {
+		list = append(list, c.name+"_least")
 	}
 	return append(list, c.name+"_ratio", c.name+"_worst", c.name+"_of_sum")
 }

@@ -219,12 +219,14 @@ type Outcome struct {
 	Nonce    ilnp.Nonce   // the inserted nonce; Len 0: none
 	Encap    bool         // encapsulated in UDP
 	OverNIDs bool         // locators count as zero in the checksum on the wire
-	Report   *ilnp.Report // in an answer to a probe that asks for one
-	Copied   bool         // a probe copy went to the segmentation device
-	Again    bool         // the first segment that an error quotes was retransmitted
-	MSS      uint16       // the lowered MSS of a SYN; 0: unchanged
-	Forgot   bool         // the echoed time stamp was cleared
-	Server   roam.ILV     // the server's address that a first segment was assigned to
+	Report   *ilnp.Report // in an answer to a probe that asks for one,
+	// ReportKey is the key of its MAC, if it is to have one.
+	ReportKey [ilnp.MACKeyLen]byte
+	Copied    bool     // a probe copy went to the segmentation device
+	Again     bool     // the first segment that an error quotes was retransmitted
+	MSS       uint16   // the lowered MSS of a SYN; 0: unchanged
+	Forgot    bool     // the echoed time stamp was cleared
+	Server    roam.ILV // the server's address that a first segment was assigned to
 }
 
 // Counted returns how often a counter was counted.

@@ -289,7 +289,8 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 // session.
 func (t outward) isProbeAnswer() bool {
 	n := t.k.Len - t.c.at
-	return t.c.proto == ip6.ICMPv6 && t.c.kind == 129 && (n == probeLen || n == probePerFlowLen || n == 8+ilnp.ReportLen)
+	isReport := n == 8+ilnp.ReportLen || n == 8+ilnp.SealedReportLen
+	return t.c.proto == ip6.ICMPv6 && t.c.kind == 129 && (n == probeLen || n == probePerFlowLen || isReport)
 }
 
 // address makes a packet of the session leave by an uplink, to a locator.

@@ -71,14 +71,16 @@ func add(sum *ilnp.Counts, n ilnp.Counts) {
 
 // reportAsked returns what a probe asks to be reported; false: nothing.
 func (t *step) reportAsked() (ilnp.Report, bool) {
-	if t.c.proto != ip6.ICMPv6 || t.k.Len-t.c.at != 8+ilnp.ReportLen {
+	n := t.k.Len - t.c.at - 8
+	if t.c.proto != ip6.ICMPv6 || n != ilnp.ReportLen && n != ilnp.SealedReportLen {
 		return ilnp.Report{}, false
 	}
 	b, ok := t.k.load(t.c.at+8+reportMarkAt, 8)
 	if !ok || binary.BigEndian.Uint32(b) != reportMark || b[4] != 0 || b[7] != 0 {
 		return ilnp.Report{}, false
 	}
-	r := ilnp.Report{Counted: b[5]&2 != 0, PerFlow: b[5]&4 != 0, Other: b[5]&8 != 0, Answers: b[5]&16 != 0, Cost: b[6]}
+	r := ilnp.Report{Counted: b[5]&2 != 0, PerFlow: b[5]&4 != 0, Other: b[5]&8 != 0, Answers: b[5]&16 != 0, Cost: b[6],
+		Sealed: n == ilnp.SealedReportLen}
 	if b, ok = t.k.load(t.c.at+8+reportCountsAt, 16); r.Other && ok {
 		r.Near, r.Far = roam.L64(binary.BigEndian.Uint64(b)), roam.L64(binary.BigEndian.Uint64(b[8:]))
 	}
@@ -91,16 +93,19 @@ const (
 	reportMark     = 0x524f5250
 )
 
-// report returns the report that a probe of the session asks for, or nil.
+// report returns the report that a probe of the session asks for, of the path between Near and Far, or nil.
 func (t *step) report(p *Session) *ilnp.Report {
 	r, ok := t.reportAsked()
-	if !ok {
+	if !ok || r.Sealed && p.UpdateKey == nil {
 		return nil
 	}
 	r.Clock = uint32(t.now / 1000)
 	k := PathKey{t.dst, t.src}
 	if r.Other { // the NIDs stay: nobody asks about sessions of others
 		k.Near.L64, k.Far.L64 = r.Near, r.Far
+	}
+	if r.Near, r.Far = k.Near.L64, k.Far.L64; r.Sealed {
+		t.out.ReportKey = p.UpdateKey.Key
 	}
 	c := t.s.PathCounts[k]
 	if p.is(Counted) && !r.Other {

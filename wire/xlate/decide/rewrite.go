@@ -90,7 +90,11 @@ func (h *Host) answered(k *Packet, o *Outcome) ([]byte, error) {
 	if o.Report != nil {
 		data := b[c.at+8:]
 		filled := o.Report.AppendReply(nil, [16]byte(data))
-		adjustAt(b[c.at+2:], ip6.Sum(data[:ilnp.ReportLen]), ip6.Sum(filled))
+		if o.Report.Sealed {
+			mac := ilnp.ReportMAC(o.ReportKey, filled, o.Report.Near, o.Report.Far)
+			copy(filled[ilnp.ReportLen:], mac[:])
+		}
+		adjustAt(b[c.at+2:], ip6.Sum(data[:len(filled)]), ip6.Sum(filled))
 		copy(data, filled)
 	}
 	old := ip6.Sum(b[c.optionAt+2 : c.optionAt+2+int(c.nonce.Len)])
