@@ -144,6 +144,15 @@ struct {
 } xdp_links SEC(".maps");
 
 struct {
+	/* What was a packet that was recently refused for this reason? */
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, enum counter);
+	__type(value, struct refusal);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} refusals SEC(".maps");
+
+struct {
 	/* What must the daemon do? */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);

@@ -7,6 +7,7 @@
 
 #include "../lib/abi.h"
 #include "../lib/nonce.h"
+#include "../lib/refusal.h"
 
 /* The number of this layout, see ../lib/abi.h. */
 enum abi_number { ABI = 8 };

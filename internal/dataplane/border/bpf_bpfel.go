@@ -208,6 +208,19 @@ type bpfProbe struct {
 	Pad  uint32
 }
 
+type bpfRefusal struct {
+	_       structs.HostLayout
+	At      uint64
+	Remote  bpfAddr
+	Local   bpfAddr
+	Ifindex uint32
+	Proto   uint8
+	Type    uint8
+	Pad     [2]uint8
+	Ports   [4]uint8
+	Pad2    uint32
+}
+
 type bpfShare struct {
 	_         structs.HostLayout
 	TxPackets uint64
@@ -262,6 +275,7 @@ const (
 	bpfMapOwnAddresses      = "own_addresses"
 	bpfMapPendingFlows      = "pending_flows"
 	bpfMapProbes            = "probes"
+	bpfMapRefusals          = "refusals"
 	bpfMapShares            = "shares"
 	bpfMapSites             = "sites"
 	bpfMapSplitControl      = "split_control"
@@ -353,6 +367,7 @@ type bpfMapSpecs struct {
 	OwnAddresses *ebpf.MapSpec `ebpf:"own_addresses"`
 	PendingFlows *ebpf.MapSpec `ebpf:"pending_flows"`
 	Probes       *ebpf.MapSpec `ebpf:"probes"`
+	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
 	Shares       *ebpf.MapSpec `ebpf:"shares"`
 	Sites        *ebpf.MapSpec `ebpf:"sites"`
 	SplitControl *ebpf.MapSpec `ebpf:"split_control"`
@@ -406,6 +421,7 @@ type bpfMaps struct {
 	OwnAddresses *ebpf.Map `ebpf:"own_addresses"`
 	PendingFlows *ebpf.Map `ebpf:"pending_flows"`
 	Probes       *ebpf.Map `ebpf:"probes"`
+	Refusals     *ebpf.Map `ebpf:"refusals"`
 	Shares       *ebpf.Map `ebpf:"shares"`
 	Sites        *ebpf.Map `ebpf:"sites"`
 	SplitControl *ebpf.Map `ebpf:"split_control"`
@@ -428,6 +444,7 @@ func (m *bpfMaps) Close() error {
 		m.OwnAddresses,
 		m.PendingFlows,
 		m.Probes,
+		m.Refusals,
 		m.Shares,
 		m.Sites,
 		m.SplitControl,

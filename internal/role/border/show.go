@@ -17,18 +17,6 @@ import (
 	"roam/sbr"
 )
 
-// reasons name the refusals of the core.
-var reasons = [sbr.Refusals]string{
-	sbr.Malformed:       "unreadable message",
-	sbr.WrongNonce:      "not the nonce of its flow",
-	sbr.ForeignLocators: "update from outside that lists locators of this site or none that can be used",
-	sbr.UnknownLocators: "no locator that the policy knows",
-	sbr.NoLink:          "no link is up",
-	sbr.UnknownAck:      "acknowledges nothing that passed",
-	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.border at that host",
-	sbr.Incomplete:      "fragments that did not all come, or for which there was no space",
-}
-
 // forwards reports whether the host forwards IPv6.
 func forwards() bool {
 	b, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/forwarding")
@@ -84,7 +72,7 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 	table := r.core.Table()
 	out = control.BorderReport{
 		Policy: string(r.core.Policy().AppendTo(nil)), Inside: []string{}, Sites: []control.BorderSite{},
-		Flows: []control.BorderFlow{}, Refused: []control.BorderRefusals{}, MaxFlows: r.Config.Border.MaxFlows,
+		Flows: []control.BorderFlow{}, MaxFlows: r.Config.Border.MaxFlows,
 	}
 	for _, u := range r.links {
 		if r.kindOf(u) == inside {
@@ -116,10 +104,8 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 			IdleS: max(idle, 0).Round(time.Second).Seconds(),
 		})
 	}
-	for why, n := range r.refused {
-		if n > 0 {
-			out.Refused = append(out.Refused, control.BorderRefusals{Reason: reasons[why], Messages: n})
-		}
+	if err == nil {
+		err = r.reportRefused(&out)
 	}
 	return out, err
 }
