@@ -153,9 +153,17 @@ struct {
 } refusals SEC(".maps");
 
 struct {
+	/* When will this flow have its whole share of the ring again, in units of 2^16 ns? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct share_key);
+	__type(value, __u32);
+} ring_shares SEC(".maps");
+
+struct {
 	/* What must the daemon do? */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, HANDOVERS_LEN);
 } handovers SEC(".maps");
 
 #endif

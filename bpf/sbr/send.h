@@ -131,7 +131,8 @@ static __always_inline int send_to_hop(const struct site *s)
 /* Gives the daemon a packet; it is not forwarded here. */
 __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum handover_kind kind, __u32 detail)
 {
-	struct handover *h;
+	enum ring_limit limit;
+	struct handover *h = 0;
 	__u32 l3;
 
 	if (!x)
@@ -139,7 +140,11 @@ __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum h
 	l3 = x->l3;
 	if (skb->len <= l3 || skb->len - l3 >= HANDOVER_DATA)
 		return refuse(skb, x, DROP_TOO_LONG);
-	h = bpf_ringbuf_reserve(&handovers, sizeof(*h), 0);
+	limit = limit_of(skb, x, kind);
+	if (limit == NO_SHARE)
+		return refuse(skb, x, DROP_RING_SHARE);
+	if (has_space(limit))
+		h = bpf_ringbuf_reserve(&handovers, sizeof(*h), 0);
 	if (!h)
 		return refuse(skb, x, DROP_RING_FULL);
 	h->kind = kind;
