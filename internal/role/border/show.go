@@ -202,6 +202,11 @@ func (r *Role) Counters(context.Context) ([]control.Counter, error) {
 // Metrics writes what passed each site locator, and the number of flows.
 func (r *Role) Metrics(ctx context.Context, w io.Writer) error {
 	report, err := r.report(ctx)
+	return cmp.Or(err, metrics.WriteFamilies(w, families(report)...))
+}
+
+// families are the metrics of a report.
+func families(report control.BorderReport) []metrics.Family {
 	packets := metrics.Family{Name: "roam_border_packets_total", Kind: "counter", Help: "Packets by site locator."}
 	bytes := metrics.Family{Name: "roam_border_bytes_total", Kind: "counter", Help: "Their bytes, IPv6 header included."}
 	flows := metrics.Family{Name: "roam_border_flows", Kind: "gauge", Help: "Flows across the border.",
@@ -215,5 +220,5 @@ func (r *Role) Metrics(ctx context.Context, w io.Writer) error {
 		bytes.Samples = append(bytes.Samples, metrics.Sample{Value: float64(s.RXBytes), Labels: labels("in")},
 			metrics.Sample{Value: float64(s.TXBytes), Labels: labels("out")})
 	}
-	return cmp.Or(err, metrics.WriteFamilies(w, packets, bytes, flows))
+	return []metrics.Family{packets, bytes, flows}
 }
