@@ -91,16 +91,22 @@ func (c *Core) Table() Table { return c.table }
 // Policy returns the policy in force.
 func (c *Core) Policy() Policy { return c.policy }
 
-// HandlePolicy replaces the policy. Every flow's locators are announced anew.
+// HandlePolicy replaces the policy. The locators of flows are announced anew where they, or their preferences,
+// are others.
 func (c *Core) HandlePolicy(now time.Time, p Policy) {
-	old := c.table.Sites
+	old, before := c.table.Sites, make(map[roam.L64][]ilnp.LocatorEntry)
+	for l := range c.table.Inside {
+		before[l] = c.siteEntries(l, siteLifetime)
+	}
 	c.policy = p
 	c.table = c.newTable()
 	same := slices.EqualFunc(old, c.table.Sites, func(a, b Site) bool { return a.L64 == b.L64 })
 	c.out = append(c.out, Install{Reindexed: !same})
-	if !same {
-		for _, f := range c.flows {
+	for _, f := range c.flows {
+		if !same {
 			f.announced, f.confirmed = nil, false
+		} else if !slices.Equal(before[f.Internal], c.siteEntries(f.Internal, siteLifetime)) {
+			f.confirmed = false
 		}
 	}
 	c.announceAll(now)

@@ -10,7 +10,8 @@
 // The methods of Core are those of any core: Handle... report what happened, Poll returns
 // what to do, PollTimeout and HandleTimeout its time.
 //
-// Omitted: several borders that share flows; Locator Updates in fragments, which pass as
-// data do; updates under a message authentication code, which may not be rewritten.
-// Driven by internal/role/border.
+// A Locator Update in fragments is joined, translated and split again. One with a MAC passes with its
+// body as it is: its sender lists the site locators itself.
+//
+// Omitted: several borders that share flows. Driven by internal/role/border.
 package sbr

@@ -4,16 +4,19 @@ import (
 	"net/netip"
 	"time"
 
+	"roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
 // Bounds of the messages that wait for fragments. The longest Locator Update, of 255 locators,
 // has four fragments of 1,280 bytes.
 const (
-	mostIncomplete = 32 // from each side
-	mostFragments  = 8
-	fragmentLife   = 5 * time.Second
-	minMTU         = 1280 // of IPv6: fragments of that size pass every link
+	mostIncomplete  = 32 // from each side,
+	mostUnvalidated = 16 // of them without the nonce of a flow, which anybody can send,
+	mostOfFlow      = 4  // and of one flow
+	mostFragments   = 8
+	fragmentLife    = 5 * time.Second
+	minMTU          = 1280 // of IPv6: fragments of that size pass every link
 )
 
 // fragmented names a message that arrives in fragments.
@@ -27,6 +30,13 @@ type fragmented struct {
 type incomplete struct {
 	packets []Packet // that have come
 	until   time.Time
+	owner
+}
+
+// owner is the flow whose nonce a message in fragments has.
+type owner struct {
+	flow      FlowKey
+	validated bool // else it has none of a flow
 }
 
 // join returns a packet as it is, or the whole one of which it is the last fragment. Nothing is
@@ -45,11 +55,12 @@ func (c *Core) join(now time.Time, p Packet) (whole Packet, ok bool) {
 	key := fragmented{chain.Header.Src, chain.Header.Dst, id, p.Inside}
 	m := c.incomplete[key]
 	if m == nil {
-		if c.incompleteFrom(p.Inside) >= mostIncomplete {
+		of := c.ownerOf(p)
+		if !c.hasSpace(p.Inside, of) {
 			c.refuse(p, Incomplete)
 			return p, false
 		}
-		m = &incomplete{until: now.Add(fragmentLife)}
+		m = &incomplete{until: now.Add(fragmentLife), owner: of}
 		c.incomplete[key] = m
 	}
 	m.packets = append(m.packets, p)
@@ -75,14 +86,39 @@ func (c *Core) join(now time.Time, p Packet) (whole Packet, ok bool) {
 	return p, true
 }
 
-// incompleteFrom counts the messages from one side.
-func (c *Core) incompleteFrom(inside bool) (n int) {
-	for k := range c.incomplete {
-		if k.inside == inside {
-			n++
-		}
+// ownerOf finds the flow of a fragment by its nonce.
+func (c *Core) ownerOf(p Packet) (of owner) {
+	m, err := ilnp.ParsePacket(p.Bytes)
+	if err != nil || !m.Nonce.Present() {
+		return of
 	}
-	return n
+	if of.flow = (FlowKey{m.Src.NID, m.Dst.NID}); !p.Inside {
+		of.flow = FlowKey{m.Dst.NID, m.Src.NID}
+	}
+	if f := c.flows[of.flow]; f != nil {
+		of.validated = p.Inside && m.Nonce == f.Outward || !p.Inside && m.Nonce == f.Inward
+	}
+	return of
+}
+
+// hasSpace reports whether one more message from a side may wait for fragments.
+func (c *Core) hasSpace(inside bool, of owner) bool {
+	all, unvalidated, same := 0, 0, 0
+	for k, m := range c.incomplete {
+		switch {
+		case k.inside != inside:
+			continue
+		case !m.validated:
+			unvalidated++
+		case m.flow == of.flow:
+			same++
+		}
+		all++
+	}
+	if of.validated {
+		return all < mostIncomplete && same < mostOfFlow
+	}
+	return all < mostIncomplete && unvalidated < mostUnvalidated
 }
 
 // forgetFragments refuses the messages whose fragments have not come in time.

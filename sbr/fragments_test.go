@@ -101,10 +101,10 @@ func TestUpdateInFragments(t *testing.T) {
 func TestFragmentsMissing(t *testing.T) {
 	b := newBorder(t)
 	u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: manyLocators(internal, 200)}
-	for id := range uint32(mostIncomplete + 5) {
+	for id := range uint32(mostUnvalidated + 5) {
 		b.handlePieces(true, false, mine, theirs, outward, u, id, 0)
 	}
-	if n := len(b.incomplete); n != mostIncomplete || len(b.refused) != 5 {
+	if n := len(b.incomplete); n != mostUnvalidated || len(b.refused) != 5 {
 		t.Errorf("%d wait for fragments, refused %v", n, b.refused)
 	}
 	site := roam.ILV{L64: siteB, NID: insideNID}
@@ -115,7 +115,7 @@ func TestFragmentsMissing(t *testing.T) {
 		t.Errorf("from the other side: refused %v", b.refused)
 	}
 	b.until(b.now.Add(fragmentLife))
-	if len(b.incomplete) != 0 || len(b.refused) != 5+mostIncomplete || slices.Contains(b.refused, Malformed) {
+	if len(b.incomplete) != 0 || len(b.refused) != 5+mostUnvalidated || slices.Contains(b.refused, Malformed) {
 		t.Errorf("%d wait for fragments, refused %v", len(b.incomplete), b.refused)
 	}
 	b.handlePieces(true, false, mine, theirs, outward, u, 1, -1)
@@ -135,5 +135,30 @@ func TestFragmentsMissing(t *testing.T) {
 	b.drain()
 	if len(b.incomplete) != 0 || !slices.Equal(b.refused, []Refusal{Incomplete}) {
 		t.Errorf("%d fragments: %d wait, refused %v", len(parts), len(b.incomplete), b.refused)
+	}
+}
+
+// Messages of which fragments are missing displace none of another flow, with the nonce of their own flow
+// or with none.
+func TestFragmentsAreShared(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, nil)
+	other := seenFlow
+	other.Inside, other.Outward = seenFlow.Inside+1, inward
+	b.HandleFlow(b.now, other, nil)
+	b.drain()
+	b.sent = nil
+	u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: manyLocators(internal, 200)}
+	unlisted := roam.ILV{L64: internal, NID: 0x77}
+	for id := range uint32(100) {
+		b.handlePieces(true, false, unlisted, theirs, outward, u, id, 0)
+		b.handlePieces(true, false, mine, theirs, outward, u, id, 0)
+	}
+	if n := len(b.incomplete); n != mostUnvalidated+mostOfFlow || len(b.refused) != 200-n {
+		t.Errorf("%d wait for fragments, %d are refused", n, len(b.refused))
+	}
+	b.handlePieces(true, false, roam.ILV{L64: internal, NID: other.Inside}, theirs, inward, u, 1, -1)
+	if m, out := b.joined(1); m.Src.NID != other.Inside || b.listsInternal(out.Locators) {
+		t.Errorf("of another flow: %+v, %+v", m, out)
 	}
 }

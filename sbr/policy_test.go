@@ -4,6 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"roam"
 )
 
 // paper is the policy of the dissertation.
@@ -118,4 +121,25 @@ func FuzzPolicy(f *testing.F) {
 		}
 		NewTable(p, nil)
 	})
+}
+
+// A policy with other preferences is announced to outside nodes that have acknowledged all locators, too. The
+// same one again is not.
+func TestPreferencesAreAnnounced(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB})
+	b.HandlePolicy(b.now, testPolicy(20, 80))
+	if b.until(b.now.Add(coalesce)); len(b.sent) != 0 {
+		t.Errorf("the same policy: sent %d", len(b.sent))
+	}
+	b.HandlePolicy(b.now, testPolicy(90, 10))
+	b.until(b.now.Add(coalesce))
+	m, u := b.take(2)
+	if m.Src.L64 != siteB || len(u.Locators) != 2 || u.Locators[0].Preference != 10 {
+		t.Errorf("another policy: %+v", u)
+	}
+	b.handle(false, theirs, roam.ILV{L64: siteB, NID: insideNID}, inward, u.Ack())
+	if b.until(b.now.Add(time.Minute)); len(b.sent) != 0 {
+		t.Errorf("acknowledged, and sent %d more", len(b.sent))
+	}
 }

@@ -3,27 +3,13 @@
 #ifndef ROAM_ILNP_RECORDS_H
 #define ROAM_ILNP_RECORDS_H
 
+#include "../lib/refusal.h"
 #include "types.h"
 
 /* Bytes that a record has for a packet. */
 #define EVENT_DATA_SMALL 256
 #define EVENT_DATA 2048
 #define EVENT_DATA_LARGE 8192
-
-#define REFUSAL_EACH 1000000000ULL /* ns between two packets that are noted for one reason */
-
-/* A packet that was refused, as a security log wants it (RFC 6741 §11.1). */
-struct refusal {
-	__u64 at;
-	struct addr remote; /* as on the wire */
-	struct addr local;
-	__u32 ifindex;
-	__u8 proto;         /* upper layer */
-	__u8 type;          /* ICMPv6 */
-	__u8 pad[2];
-	__u8 ports[4];      /* TCP and UDP: source and destination; else zero */
-	__u32 pad2;
-};
 
 enum event_kind {
 	EV_MISS,        /* requests: a local packet to a session address without session, or beyond the allowance of a pending peer, whole */

@@ -77,7 +77,7 @@ static __always_inline int take_control(struct __sk_buff *skb, const struct cros
 					enum handover_kind kind, __u32 came_to)
 {
 	if (control == UNKNOWN_CONTROL)
-		return drop(DROP_FRAGMENT);
+		return refuse(skb, x, DROP_FRAGMENT);
 	return hand_over(skb, x, kind, came_to);
 }
 

@@ -27,6 +27,7 @@ enum counter {
 	FLOW_TABLE_FULL,   /* not lost: flows for which there was no space, which keep to the preferred locator */
 	DROP_HANDED_OVER,  /* not lost: Locator Update or ICMPv6 error given to the daemon, or too big for its link */
 	DROP_RING_FULL,    /* the daemon did not keep up, or is not there */
+	DROP_RING_SHARE,   /* a flow exceeded its share of the ring to the daemon */
 	DROP_TOO_LONG,     /* Locator Update or ICMPv6 error too long to be given to the daemon */
 	DROP_MALFORMED,    /* truncated or contradictory headers */
 	DROP_FALLBACK,     /* packets of no flow, which border.fallback refuses */

@@ -6,7 +6,7 @@
 #ifndef ROAM_SBR_FLOW_H
 #define ROAM_SBR_FLOW_H
 
-#include "table.h"
+#include "ringshare.h"
 
 /* Of the times in a flow: 67 ms. */
 #define SEEN_SHIFT 26
@@ -14,8 +14,10 @@
 /* Gives the daemon a flow. */
 static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_key *key)
 {
-	struct handover *h = bpf_ringbuf_reserve(&handovers, __builtin_offsetof(struct handover, data), 0);
+	struct handover *h = 0;
 
+	if (has_space(RING_FLOWS))
+		h = bpf_ringbuf_reserve(&handovers, __builtin_offsetof(struct handover, data), 0);
 	if (!h) {
 		count(DROP_RING_FULL);
 		return;

@@ -144,9 +144,26 @@ struct {
 } xdp_links SEC(".maps");
 
 struct {
+	/* What was a packet that was recently refused for this reason? */
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, enum counter);
+	__type(value, struct refusal);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} refusals SEC(".maps");
+
+struct {
+	/* When will this flow have its whole share of the ring again, in units of 2^16 ns? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct share_key);
+	__type(value, __u32);
+} ring_shares SEC(".maps");
+
+struct {
 	/* What must the daemon do? */
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, HANDOVERS_LEN);
 } handovers SEC(".maps");
 
 #endif

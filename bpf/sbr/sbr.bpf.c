@@ -71,10 +71,10 @@ __noinline int hairpin(struct __sk_buff *skb, struct crossing *x, __u32 from, __
 	s = bpf_map_lookup_elem(&sites, &from);
 	d = bpf_map_lookup_elem(&sites, &to);
 	if (!s || !d)
-		return drop(DROP_NO_LINK);
+		return refuse(skb, x, DROP_NO_LINK);
 	if (rewrite(skb, x, SOURCE_AT, x->ip.src.l64, s->l64) ||
 	    rewrite(skb, x, DESTINATION_AT, x->ip.dst.l64, d->behind))
-		return drop(DROP_KERNEL_HELPER);
+		return refuse(skb, x, DROP_KERNEL_HELPER);
 	count(TX_HAIRPIN);
 	return PASS_ON;
 }
@@ -82,7 +82,8 @@ __noinline int hairpin(struct __sk_buff *skb, struct crossing *x, __u32 from, __
 /* Decides about a packet of no flow; 0: it is rewritten. One with a nonce, or with the mark that hosts
  * may give the packets of sessions, is for that (B. Simpson's dissertation, section 5.2.1).
  */
-static __always_inline int fall_back(const struct border *b, const struct crossing *x, int *verdict)
+static __always_inline int fall_back(struct __sk_buff *skb, const struct border *b, const struct crossing *x,
+				     int *verdict)
 {
 	if (x->c.nonce.len || (b->flow_label && x->ip.class_flow[0] & LABEL_BIT))
 		return 0;
@@ -92,7 +93,7 @@ static __always_inline int fall_back(const struct border *b, const struct crossi
 		count(PASS_FALLBACK);
 		*verdict = PASS_ON;
 	} else {
-		*verdict = drop(DROP_FALLBACK);
+		*verdict = refuse(skb, x, DROP_FALLBACK);
 	}
 	return 1;
 }
@@ -106,19 +107,19 @@ static __always_inline int cross_outward(struct __sk_buff *skb, struct crossing 
 	int site, verdict;
 
 	if (!b || !g->n)
-		return drop(DROP_NO_LINK);
+		return refuse(skb, x, DROP_NO_LINK);
 	f = flow_of(skb, x);
 	control = control_of(skb, x);
 	if (control)
 		return take_control(skb, x, control, HAND_INSIDE, f ? f->came_to : 0);
 	if (!f) {
-		if (fall_back(b, x, &verdict))
+		if (fall_back(skb, b, x, &verdict))
 			return verdict;
 		return send_from(skb, x, b, g->site[0], TX_FALLBACK);
 	}
 	if (x->c.proto == IPPROTO_ICMPV6) {
 		if (hide_report(skb, x))
-			return drop(DROP_KERNEL_HELPER);
+			return refuse(skb, x, DROP_KERNEL_HELPER);
 		site = probe_site(skb, x);
 		if (site >= 0)
 			return send_from(skb, x, b, site, TX_PROBE_REPLY);
@@ -170,13 +171,13 @@ static __always_inline int full_outward(struct __sk_buff *skb)
 	if (to && to->kind == LOCATOR_INTERNAL)
 		return PASS_ON;
 	if (read_headers(skb, &x))
-		return drop(DROP_MALFORMED);
+		return refuse(skb, &x, DROP_MALFORMED);
 	if (x.ip.hop_limit <= 1) {
 		count(PASS_STACK); /* which answers Time Exceeded */
 		return PASS_ON;
 	}
 	if (to)
-		return from->n ? hairpin(skb, &x, from->site[0], to->site[0]) : drop(DROP_NO_LINK);
+		return from->n ? hairpin(skb, &x, from->site[0], to->site[0]) : refuse(skb, &x, DROP_NO_LINK);
 	x.key.inside = x.ip.src.nid;
 	x.key.outside = x.ip.dst.nid;
 	return cross_outward(skb, &x, from);
@@ -221,7 +222,7 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	int verdict;
 
 	if (!b || !s || !live)
-		return drop(DROP_NO_LINK);
+		return refuse(skb, x, DROP_NO_LINK);
 	if (is_own(&x->ip.dst))
 		return PASS_ON;
 	f = flow_of(skb, x);
@@ -230,16 +231,16 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 		return take_control(skb, x, control, HAND_OUTSIDE, 0);
 	if (f && f->came_to != index + 1)
 		f->came_to = index + 1;
-	if (!f && fall_back(b, x, &verdict))
+	if (!f && fall_back(skb, b, x, &verdict))
 		return verdict;
 	to = f ? f->internal : s->behind;
 	if (x->c.proto == IPPROTO_ICMPV6) {
 		note_probe(skb, x, index);
 		if (hide_report(skb, x))
-			return drop(DROP_KERNEL_HELPER);
+			return refuse(skb, x, DROP_KERNEL_HELPER);
 	}
 	if (rewrite(skb, x, DESTINATION_AT, x->ip.dst.l64, to))
-		return drop(DROP_KERNEL_HELPER);
+		return refuse(skb, x, DROP_KERNEL_HELPER);
 	count(f ? RX_FLOW : RX_FALLBACK);
 	count_share(skb, x, live, 1);
 	if (!f || !goes_direct(skb, x, f, b))
@@ -260,18 +261,18 @@ static __always_inline int full_inward(struct __sk_buff *skb)
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);
 	if (from && from->kind == LOCATOR_INTERNAL)
-		return drop(DROP_SPOOFED);
+		return refuse(skb, &x, DROP_SPOOFED);
 	index = hinted_site(b, x.ip.dst.l64);
 	if (index < 0) {
 		to = locator_of(x.ip.dst.l64);
 		if (!to)
 			return PASS_ON;
 		if (to->kind == LOCATOR_INTERNAL)
-			return drop(DROP_INTERNAL);
+			return refuse(skb, &x, DROP_INTERNAL);
 		index = to->site[0];
 	}
 	if (read_headers(skb, &x))
-		return drop(DROP_MALFORMED);
+		return refuse(skb, &x, DROP_MALFORMED);
 	x.key.inside = x.ip.dst.nid;
 	x.key.outside = x.ip.src.nid;
 	return cross_inward(skb, &x, index);
@@ -335,7 +336,7 @@ int sbr_uplink_egress(struct __sk_buff *skb)
 		return PASS_ON;
 	from = locator_of(x.ip.src.l64);
 	if (from && from->kind == LOCATOR_INTERNAL && b->fallback != FALLBACK_FORWARD)
-		return drop(DROP_LEAK);
+		return refuse(skb, &x, DROP_LEAK);
 	if (x.ip.next != IPPROTO_ICMPV6 || read_headers(skb, &x) || !quotes_internal(skb, &x))
 		return PASS_ON;
 	return hand_over(skb, &x, HAND_OWN, 0);

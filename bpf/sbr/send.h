@@ -6,6 +6,7 @@
 #define ROAM_SBR_SEND_H
 
 #include "choose.h"
+#include "refusal.h"
 #include "../lib/ring.h"
 #include "../lib/skbuff.h"
 
@@ -130,17 +131,22 @@ static __always_inline int send_to_hop(const struct site *s)
 /* Gives the daemon a packet; it is not forwarded here. */
 __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum handover_kind kind, __u32 detail)
 {
-	struct handover *h;
+	enum ring_limit limit;
+	struct handover *h = 0;
 	__u32 l3;
 
 	if (!x)
 		return drop(DROP_MALFORMED);
 	l3 = x->l3;
 	if (skb->len <= l3 || skb->len - l3 >= HANDOVER_DATA)
-		return drop(DROP_TOO_LONG);
-	h = bpf_ringbuf_reserve(&handovers, sizeof(*h), 0);
+		return refuse(skb, x, DROP_TOO_LONG);
+	limit = limit_of(skb, x, kind);
+	if (limit == NO_SHARE)
+		return refuse(skb, x, DROP_RING_SHARE);
+	if (has_space(limit))
+		h = bpf_ringbuf_reserve(&handovers, sizeof(*h), 0);
 	if (!h)
-		return drop(DROP_RING_FULL);
+		return refuse(skb, x, DROP_RING_FULL);
 	h->kind = kind;
 	h->ifindex = skb->ifindex;
 	h->detail = detail;
@@ -148,7 +154,7 @@ __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum h
 	h->len = load_packet(skb, l3, h->data, HANDOVER_DATA);
 	if (!h->len) {
 		bpf_ringbuf_discard(h, 0);
-		return drop(DROP_KERNEL_HELPER);
+		return refuse(skb, x, DROP_KERNEL_HELPER);
 	}
 	bpf_ringbuf_submit(h, 0);
 	return drop(DROP_HANDED_OVER);
@@ -201,12 +207,12 @@ static __always_inline int send_from(struct __sk_buff *skb, const struct crossin
 	struct site *s = bpf_map_lookup_elem(&sites, &index);
 
 	if (!s || !live || !(s->flags & SITE_UP))
-		return drop(DROP_NO_LINK);
+		return refuse(skb, x, DROP_NO_LINK);
 	if ((skb->gso_size ? longest(skb, x) : skb->len - x->l3) > s->mtu)
 		return hand_over(skb, x, HAND_TOO_BIG, s->mtu);
 	if (rewrite(skb, x, SOURCE_AT, x->ip.src.l64, s->l64) ||
 	    lower_hop_limit(skb, x))
-		return drop(DROP_KERNEL_HELPER);
+		return refuse(skb, x, DROP_KERNEL_HELPER);
 	count(as);
 	count_share(skb, x, live, 0);
 	skb->tc_index = SENT_HERE;

@@ -7,6 +7,7 @@
 
 #include "../lib/abi.h"
 #include "../lib/nonce.h"
+#include "../lib/refusal.h"
 
 /* The number of this layout, see ../lib/abi.h. */
 enum abi_number { ABI = 8 };
@@ -178,6 +179,14 @@ enum handover_kind {
 };
 
 #define HANDOVER_DATA 2048
+#define HANDOVERS_LEN (1 << 20) /* bytes of the ring */
+
+/* Which messages have a share of the ring of their own. */
+struct share_key {
+	struct flow_key flow;
+	enum handover_kind kind;
+	__u32 is_error; /* about a packet of the flow */
+};
 
 struct handover {
 	enum handover_kind kind;

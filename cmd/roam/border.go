@@ -113,9 +113,33 @@ func (a *app) borderShow(ctx context.Context) error {
 		}
 	}
 	for _, n := range r.Refused {
-		fmt.Fprintf(a.Out, "%d messages refused: %s\n", n.Messages, n.Reason)
+		notCrossed(a, fmt.Sprintf("%d messages refused: %s", n.Messages, n.Reason), n.Last)
+	}
+	for _, n := range r.Dropped {
+		notCrossed(a, fmt.Sprintf("%d packets dropped: %s", n.Packets, n.Reason), n.Last)
 	}
 	return nil
+}
+
+// notCrossed prints why packets did not cross the border, and what one of the latest was like.
+func notCrossed(a *app, why string, p control.BorderPacket) {
+	a.Fill("", why)
+	if p.Time.IsZero() {
+		return
+	}
+	text := fmt.Sprintf("%s, by %s", a.ago(p.Time), p.Link)
+	if p.Source.IsValid() {
+		text += fmt.Sprintf(": %s > %s, ", p.Source, p.Destination)
+		switch {
+		case p.ICMPType != nil:
+			text += fmt.Sprintf("ICMPv6 type %d", *p.ICMPType)
+		case p.SourcePort != 0 || p.DestinationPort != 0:
+			text += fmt.Sprintf("protocol %d, ports %d and %d", p.Protocol, p.SourcePort, p.DestinationPort)
+		default:
+			text += fmt.Sprintf("protocol %d", p.Protocol)
+		}
+	}
+	a.Fill("  one ", text)
 }
 
 // percent is a share of a whole in per cent.

@@ -2,18 +2,23 @@ package main
 
 import (
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"roam"
 	"roam/internal/cli"
 	"roam/internal/control"
+	"roam/internal/control/controltest"
 )
 
 const policyText = "#Locator Prec Scope Advice Label Rewrite Flags\nfd00:0:1:: 50 0 vlb 1 2 0\n" +
 	"2001:db8:a:: 20 0 none 2 -1 0\n2001:db8:b:: 80 0 none 2 -1 0\n"
+
+var locatorUpdate uint8 = 156
 
 // borderWorld has a daemon that is a border.
 func borderWorld(t *testing.T) *world {
@@ -27,7 +32,15 @@ func borderWorld(t *testing.T) *world {
 		},
 		Flows: []control.BorderFlow{{Inside: 0xa1, Internal: 0xfd00000000010000, Outside: 0xc1, Remote: 0x20010db800cc0000,
 			Announced: []roam.L64{0x20010db8000a0000}, IdleS: 4}},
-		Refused: []control.BorderRefusals{{Reason: "no link is up", Messages: 3}},
+		Refused: []control.BorderRefusals{{Reason: "no link is up", Messages: 3, Last: control.BorderPacket{
+			Time: controltest.Now.Add(-time.Minute), Link: "lan0", Protocol: 58, ICMPType: &locatorUpdate,
+			Source: netip.MustParseAddr("fd00:0:1::5"), Destination: netip.MustParseAddr("2001:db8:cc::1"),
+		}}},
+		Dropped: []control.BorderDrops{{Counter: "border_drop_spoofed", Reason: "a forged source", Packets: 7,
+			Last: control.BorderPacket{
+				Time: controltest.Now.Add(-time.Second), Link: "wan0", Protocol: 17, SourcePort: 5, DestinationPort: 53,
+				Source: netip.MustParseAddr("fd00:0:1::6"), Destination: netip.MustParseAddr("2001:db8:a::1"),
+			}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,18 +54,21 @@ func borderWorld(t *testing.T) *world {
 func TestBorderCommands(t *testing.T) {
 	w := borderWorld(t)
 	for line, want := range map[string][]string{
-		"border":       {"2001:db8:a::  wan0  up     known        800  80.0", "1 flows", "3 messages refused: no link is up"},
+		"border": {"2001:db8:a::  wan0  up     known        800  80.0", "1 flows", "3 messages refused: no link is up\n" +
+			"  one 1 min 0 s ago, by lan0: fd00:0:1::5 > 2001:db8:cc::1, ICMPv6 type 156\n7 packets dropped: a forged source\n" +
+			"  one 1 s ago, by wan0: fd00:0:1::6 > 2001:db8:a::1, protocol 17, ports 5 and 53\n"},
 		"border show":  {"2001:db8:b::  wan1  up     kernel       200  20.0"},
 		"border flows": {"fd00:0:1::a1", "2001:db8:cc::c1", "2001:db8:a::       4"},
 		"policy":       {"LOCATOR", "fd00:0:1::      50      0  vlb         1        2      0"},
 		"policy show":  {"2001:db8:b::    80      0  none        2       -1      0"},
 		"policy explain fd00:0:1::5 2001:db8:cc::1":         {"80.0 %"},
 		"policy explain fd00:0:1::5 2001:db8:cc::1 tcp 5 6": {"ports 5 and 6"},
-		"border show --json":                                {`"tx_packets": 800`},
-		"policy explain fd00:0:1::5 2001:db8:cc::1 --json":  {`["`, "80.0 %"},
-		"border drain wan0":                                 {"wan0 drained"},
-		"border undrain wan0 --json":                        {`"drained": false`},
-		"border drain wan0 --json":                          {`"link": "wan0"`},
+		"border show --json": {`"tx_packets": 800`, `"icmp_type": 156`, `"counter": "border_drop_spoofed"`,
+			`"source_port": 5`},
+		"policy explain fd00:0:1::5 2001:db8:cc::1 --json": {`["`, "80.0 %"},
+		"border drain wan0":          {"wan0 drained"},
+		"border undrain wan0 --json": {`"drained": false`},
+		"border drain wan0 --json":   {`"link": "wan0"`},
 	} {
 		status, out, errs := w.try(strings.Fields(line)...)
 		for _, part := range want {

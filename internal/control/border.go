@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"net/netip"
+	"time"
 
 	"roam"
 )
@@ -18,6 +20,7 @@ type BorderReport struct {
 	Sites    []BorderSite     `json:"sites"`
 	Flows    []BorderFlow     `json:"flows"`
 	Refused  []BorderRefusals `json:"refused"`
+	Dropped  []BorderDrops    `json:"dropped"`
 	// MaxFlows is how many flows there is space for, FlowsRefused how often there was none.
 	MaxFlows     int    `json:"max_flows"`
 	FlowsRefused uint64 `json:"flows_refused"`
@@ -107,8 +110,30 @@ type BorderFlow struct {
 	IdleS     float64    `json:"idle_s"`    // since the last packet
 }
 
-// BorderRefusals is how many messages were not forwarded for one reason.
+// BorderRefusals is how many messages the daemon did not forward for one reason.
 type BorderRefusals struct {
-	Reason   string `json:"reason"`
-	Messages uint64 `json:"messages"`
+	Reason   string       `json:"reason"`
+	Messages uint64       `json:"messages"`
+	Last     BorderPacket `json:"last"`
+}
+
+// BorderDrops is how many packets the programs dropped for one reason.
+type BorderDrops struct {
+	Counter string       `json:"counter"`
+	Reason  string       `json:"reason"`
+	Packets uint64       `json:"packets"`
+	Last    BorderPacket `json:"last,omitzero"` // zero: none is kept
+}
+
+// BorderPacket is a packet that did not cross the border: of its reason the first one in the latest
+// second that had any.
+type BorderPacket struct {
+	Time            time.Time  `json:"time"`
+	Link            string     `json:"link"` // by which it came; its number where it has gone
+	Source          netip.Addr `json:"source,omitzero"`
+	Destination     netip.Addr `json:"destination,omitzero"`
+	Protocol        uint8      `json:"protocol"` // upper layer
+	ICMPType        *uint8     `json:"icmp_type,omitempty"`
+	SourcePort      uint16     `json:"source_port,omitempty"` // TCP and UDP
+	DestinationPort uint16     `json:"destination_port,omitempty"`
 }

@@ -150,4 +150,5 @@ func TestBorderFlood(t *testing.T) {
 		}
 	}
 	ping(t, s, "-c", "200", "-i", "0.002")
+	t.Run("updates", func(t *testing.T) { storm(t, s) })
 }

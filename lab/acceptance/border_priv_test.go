@@ -254,17 +254,6 @@ func TestBorder(t *testing.T) {
 	}
 }
 
-// TestBorderChecksumRule has hosts whose checksums count locators as zero.
-func TestBorderChecksumRule(t *testing.T) {
-	s := newSite(t, site.Policy(0, "vlb", 50, 50), "[ilnp]\nchecksum = \"rfc6741\"\n")
-	siteTCP(t, s)
-	announced(t, s)
-	if sent, lost := between(t, s, 500, 2*time.Second, func() {}); lost > 0 {
-		t.Errorf("%d of %d datagrams lost", lost, sent)
-	}
-	ping(t, s, "-c", "200", "-i", "0.002")
-}
-
 // drained drains a link without a loss, and lets it be used again.
 func drained(t *testing.T, s *site.Site) {
 	policy := site.Policy(0, "vlb", 50, 50)

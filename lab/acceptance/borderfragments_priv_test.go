@@ -78,10 +78,14 @@ func TestBorderFragments(t *testing.T) {
 		}
 		sendFrames(t, s.InsideHost, "net1", s.Router, "lan", parts[:len(parts)-last])
 	}
+	var r site.BorderReport
 	testutil.Eventually(t, patience, func() bool {
-		r, err := site.Report(t.Context(), s.Border)
+		r, err = site.Report(t.Context(), s.Border)
 		return err == nil && len(r.Refused) == 1 && r.Refused[0].Messages == 1
 	}, "the message that is not complete is refused")
+	if last := r.Refused[0].Last; last.Source != src.Addr() || last.Link != "lan" {
+		t.Errorf("the border shows %+v of it", last)
+	}
 	ping(t, s, "-c", "3", "-i", "0.1") // which leaves after them
 	if _, err := capture.Stop(); err != nil {
 		t.Error(err)

@@ -14,13 +14,15 @@ import (
 
 // TestBorderRebooted has a border lose its programs and flows under a session that goes on. By the
 // preferred locator the session continues at once, and the nonces of the hosts' own probes bring
-// the flow back, with both locators.
+// the flow back, with both locators. What is lost was sent while no programs were there.
 func TestBorderRebooted(t *testing.T) {
 	s := newSite(t, site.Policy(0, "vlb", 50, 50), "")
 	ping(t, s, "-c", "5", "-i", "0.1")
 	announced(t, s)
-	var back time.Duration
-	sent, lost := between(t, s, 200, 12*time.Second, func() {
+	const rate = 200
+	var down, back time.Duration
+	sent, lost := between(t, s, rate, 12*time.Second, func() {
+		stopped := time.Now()
 		if err := s.Border.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -28,12 +30,17 @@ func TestBorderRebooted(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
+		down = began.Sub(stopped)
 		ping(t, s, "-c", "10", "-i", "0.01", "-W", "3")
 		announced(t, s)
 		back = time.Since(began)
 	})
-	t.Logf("%d of %d datagrams lost while there were no programs; both locators in use %v after the start",
-		lost, sent, back)
+	most := int(2 * rate * (down + time.Second/5).Seconds()) // both ways
+	t.Logf("%d of %d datagrams lost, %d at most, no programs for %v; both locators in use %v after the start",
+		lost, sent, most, down, back)
+	if lost > most {
+		t.Errorf("%d of %d datagrams lost, %d at most in %v without programs", lost, sent, most, down)
+	}
 	if back > 12*time.Second {
 		t.Errorf("both locators in use %v after the start", back)
 	}

@@ -323,6 +323,10 @@ type BorderReport struct {
 	Refused []struct {
 		Reason   string `json:"reason"`
 		Messages uint64 `json:"messages"`
+		Last     struct {
+			Link   string     `json:"link"`
+			Source netip.Addr `json:"source"`
+		} `json:"last"`
 	} `json:"refused"`
 }
 

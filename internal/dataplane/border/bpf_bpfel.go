@@ -77,16 +77,17 @@ const (
 	bpfCounterFLOW_TABLE_FULL    bpfCounter = 15
 	bpfCounterDROP_HANDED_OVER   bpfCounter = 16
 	bpfCounterDROP_RING_FULL     bpfCounter = 17
-	bpfCounterDROP_TOO_LONG      bpfCounter = 18
-	bpfCounterDROP_MALFORMED     bpfCounter = 19
-	bpfCounterDROP_FALLBACK      bpfCounter = 20
-	bpfCounterDROP_NO_LINK       bpfCounter = 21
-	bpfCounterDROP_SPOOFED       bpfCounter = 22
-	bpfCounterDROP_INTERNAL      bpfCounter = 23
-	bpfCounterDROP_FRAGMENT      bpfCounter = 24
-	bpfCounterDROP_LEAK          bpfCounter = 25
-	bpfCounterDROP_KERNEL_HELPER bpfCounter = 26
-	bpfCounterCOUNTERS           bpfCounter = 27
+	bpfCounterDROP_RING_SHARE    bpfCounter = 18
+	bpfCounterDROP_TOO_LONG      bpfCounter = 19
+	bpfCounterDROP_MALFORMED     bpfCounter = 20
+	bpfCounterDROP_FALLBACK      bpfCounter = 21
+	bpfCounterDROP_NO_LINK       bpfCounter = 22
+	bpfCounterDROP_SPOOFED       bpfCounter = 23
+	bpfCounterDROP_INTERNAL      bpfCounter = 24
+	bpfCounterDROP_FRAGMENT      bpfCounter = 25
+	bpfCounterDROP_LEAK          bpfCounter = 26
+	bpfCounterDROP_KERNEL_HELPER bpfCounter = 27
+	bpfCounterCOUNTERS           bpfCounter = 28
 )
 
 type bpfCredits struct {
@@ -208,6 +209,19 @@ type bpfProbe struct {
 	Pad  uint32
 }
 
+type bpfRefusal struct {
+	_       structs.HostLayout
+	At      uint64
+	Remote  bpfAddr
+	Local   bpfAddr
+	Ifindex uint32
+	Proto   uint8
+	Type    uint8
+	Pad     [2]uint8
+	Ports   [4]uint8
+	Pad2    uint32
+}
+
 type bpfShare struct {
 	_         structs.HostLayout
 	TxPackets uint64
@@ -215,6 +229,13 @@ type bpfShare struct {
 	RxPackets uint64
 	RxBytes   uint64
 	Checked   uint64
+}
+
+type bpfShareKey struct {
+	_       structs.HostLayout
+	Flow    bpfFlowKey
+	Kind    bpfHandoverKind
+	IsError uint32
 }
 
 type bpfSite struct {
@@ -262,6 +283,8 @@ const (
 	bpfMapOwnAddresses      = "own_addresses"
 	bpfMapPendingFlows      = "pending_flows"
 	bpfMapProbes            = "probes"
+	bpfMapRefusals          = "refusals"
+	bpfMapRingShares        = "ring_shares"
 	bpfMapShares            = "shares"
 	bpfMapSites             = "sites"
 	bpfMapSplitControl      = "split_control"
@@ -353,6 +376,8 @@ type bpfMapSpecs struct {
 	OwnAddresses *ebpf.MapSpec `ebpf:"own_addresses"`
 	PendingFlows *ebpf.MapSpec `ebpf:"pending_flows"`
 	Probes       *ebpf.MapSpec `ebpf:"probes"`
+	Refusals     *ebpf.MapSpec `ebpf:"refusals"`
+	RingShares   *ebpf.MapSpec `ebpf:"ring_shares"`
 	Shares       *ebpf.MapSpec `ebpf:"shares"`
 	Sites        *ebpf.MapSpec `ebpf:"sites"`
 	SplitControl *ebpf.MapSpec `ebpf:"split_control"`
@@ -406,6 +431,8 @@ type bpfMaps struct {
 	OwnAddresses *ebpf.Map `ebpf:"own_addresses"`
 	PendingFlows *ebpf.Map `ebpf:"pending_flows"`
 	Probes       *ebpf.Map `ebpf:"probes"`
+	Refusals     *ebpf.Map `ebpf:"refusals"`
+	RingShares   *ebpf.Map `ebpf:"ring_shares"`
 	Shares       *ebpf.Map `ebpf:"shares"`
 	Sites        *ebpf.Map `ebpf:"sites"`
 	SplitControl *ebpf.Map `ebpf:"split_control"`
@@ -428,6 +455,8 @@ func (m *bpfMaps) Close() error {
 		m.OwnAddresses,
 		m.PendingFlows,
 		m.Probes,
+		m.Refusals,
+		m.RingShares,
 		m.Shares,
 		m.Sites,
 		m.SplitControl,

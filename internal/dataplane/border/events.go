@@ -46,13 +46,15 @@ const (
 
 // Follow returns what the programs hand over, until the plane is closed. It is called once.
 func (p *Plane) Follow() (<-chan Event, error) {
-	events := make(chan Event, 64)
+	events, closing := make(chan Event, 64), make(chan struct{})
+	p.closing = closing
 	var err error
 	p.ring, err = dataplane.ReadRing(p.objs.Handovers, func(raw []byte) bool {
 		if e, ok := parseEvent(raw); ok {
 			select {
-			case events <- e:
-			default: // the loop is behind; a sender retransmits
+			case events <- e: // while the loop is behind, the ring fills, and programs count what it has no space for
+			case <-closing:
+				return false
 			}
 		}
 		return true

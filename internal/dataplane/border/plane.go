@@ -59,6 +59,8 @@ type Plane struct {
 	*dataplane.Set
 	objs bpfObjects
 	ring *dataplane.Ring
+
+	closing chan struct{} // ends what Follow has begun
 }
 
 // Open loads the programs and opens their maps, those that an earlier process pinned where
@@ -294,6 +296,10 @@ func (p *Plane) Shares(t sbr.Table) ([]Share, error) {
 // Close lets go of the plane; what is pinned and attached stays.
 func (p *Plane) Close() error {
 	var err error
+	if p.closing != nil {
+		close(p.closing)
+		p.closing = nil
+	}
 	if p.ring != nil {
 		err = p.ring.Close()
 	}

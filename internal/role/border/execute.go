@@ -118,7 +118,7 @@ func (r *Role) execute(now time.Time, o sbr.Output) {
 			r.core.HandleSeen(now, o.FlowKey, f.Sent)
 		}
 	case sbr.Refused:
-		r.refused[o.Why]++
+		r.refused[o.Why].add(now, o.Packet)
 	}
 }
 

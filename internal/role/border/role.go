@@ -58,7 +58,7 @@ type Role struct {
 	notices  notices
 	key      *nidkey.Key     // nil: the border has none
 	drained  map[string]bool // names of links that a command has drained
-	refused  [sbr.Refusals]uint64
+	refused  [sbr.Refusals]refused
 }
 
 // kind is where a link leads.

@@ -17,18 +17,6 @@ import (
 	"roam/sbr"
 )
 
-// reasons name the refusals of the core.
-var reasons = [sbr.Refusals]string{
-	sbr.Malformed:       "unreadable message",
-	sbr.WrongNonce:      "not the nonce of its flow",
-	sbr.ForeignLocators: "update from outside that lists locators of this site or none that can be used",
-	sbr.UnknownLocators: "no locator that the policy knows",
-	sbr.NoLink:          "no link is up",
-	sbr.UnknownAck:      "acknowledges nothing that passed",
-	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.border at that host",
-	sbr.Incomplete:      "fragments that did not all come, or for which there was no space",
-}
-
 // forwards reports whether the host forwards IPv6.
 func forwards() bool {
 	b, err := os.ReadFile("/proc/sys/net/ipv6/conf/all/forwarding")
@@ -84,7 +72,7 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 	table := r.core.Table()
 	out = control.BorderReport{
 		Policy: string(r.core.Policy().AppendTo(nil)), Inside: []string{}, Sites: []control.BorderSite{},
-		Flows: []control.BorderFlow{}, Refused: []control.BorderRefusals{}, MaxFlows: r.Config.Border.MaxFlows,
+		Flows: []control.BorderFlow{}, MaxFlows: r.Config.Border.MaxFlows,
 	}
 	for _, u := range r.links {
 		if r.kindOf(u) == inside {
@@ -116,10 +104,8 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 			IdleS: max(idle, 0).Round(time.Second).Seconds(),
 		})
 	}
-	for why, n := range r.refused {
-		if n > 0 {
-			out.Refused = append(out.Refused, control.BorderRefusals{Reason: reasons[why], Messages: n})
-		}
+	if err == nil {
+		err = r.reportRefused(&out)
 	}
 	return out, err
 }
@@ -216,6 +202,11 @@ func (r *Role) Counters(context.Context) ([]control.Counter, error) {
 // Metrics writes what passed each site locator, and the number of flows.
 func (r *Role) Metrics(ctx context.Context, w io.Writer) error {
 	report, err := r.report(ctx)
+	return cmp.Or(err, metrics.WriteFamilies(w, families(report)...))
+}
+
+// families are the metrics of a report.
+func families(report control.BorderReport) []metrics.Family {
 	packets := metrics.Family{Name: "roam_border_packets_total", Kind: "counter", Help: "Packets by site locator."}
 	bytes := metrics.Family{Name: "roam_border_bytes_total", Kind: "counter", Help: "Their bytes, IPv6 header included."}
 	flows := metrics.Family{Name: "roam_border_flows", Kind: "gauge", Help: "Flows across the border.",
@@ -229,5 +220,5 @@ func (r *Role) Metrics(ctx context.Context, w io.Writer) error {
 		bytes.Samples = append(bytes.Samples, metrics.Sample{Value: float64(s.RXBytes), Labels: labels("in")},
 			metrics.Sample{Value: float64(s.TXBytes), Labels: labels("out")})
 	}
-	return cmp.Or(err, metrics.WriteFamilies(w, packets, bytes, flows))
+	return []metrics.Family{packets, bytes, flows}
 }

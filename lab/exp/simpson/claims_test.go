@@ -33,7 +33,7 @@ func records() (all, others []*seen) {
 			v.sent[b].Link[0] = 10000
 		}
 		if c.Name == site.Forwarding.Name {
-			v.routes[1], v.internal = "a\nb\nc\nd\ne", 1000
+			v.routes[1], v.internal, v.encapsulated = "a\nb\nc\nd\ne", 1000, site.Encapsulations
 		}
 		if c.Name == baseline {
 			v.rates = rated(policy{name: c.Name, share: 100, plain: true})
@@ -80,6 +80,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("a route that appeared", func(all []*seen) { all[2].routes[1] = "a\nb\nc" }, "routes")
 	add("a route that changed", func(all []*seen) { all[0].routes[1] = "a\nc" }, "routes")
 	add("an internal locator outside", func(all []*seen) { all[0].internal = 1 }, "leaks")
+	add("a packet in another one", func(all []*seen) { all[2].encapsulated = 1 }, "encapsulated")
 	add("a border that is slow", func(all []*seen) {
 		for _, v := range all[:3] {
 			for i := range v.added {
@@ -119,6 +120,7 @@ func comparatorCases(add func(string, func([]*seen), ...string), shift func(int,
 	}
 	add("an audit that misses a route", func(all []*seen) { all[forwarding].routes[1] = "a\nb\nc\nd" }, "audit-routes")
 	add("captures that see little", func(all []*seen) { all[forwarding].internal = 999 }, "audit-leaks")
+	add("captures that miss a kind of tunnel", func(all []*seen) { all[forwarding].encapsulated-- }, "audit-encapsulated")
 	add("NPTv6 that leaks", func(all []*seen) { all[nptv6].internal = 1 }, "nptv6-leaks")
 }
 

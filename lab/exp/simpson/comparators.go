@@ -36,8 +36,14 @@ func compare(ctx context.Context, env *exp.Env) (list []*seen, err error) {
 			if err != nil {
 				return err
 			}
-			if err := v.exchange(ctx, env, s, target); err != nil || c.Name != baseline {
+			if err := v.exchange(ctx, env, s, target); err != nil {
 				return err
+			}
+			if c.Name == site.Forwarding.Name { // the control of both captures
+				return s.SendEncapsulated(ctx)
+			}
+			if c.Name != baseline {
+				return nil
 			}
 			return v.sweep(ctx, env, s, target)
 		})
@@ -88,6 +94,7 @@ func table(all, others []*seen) result.Table {
 		figure.Col("RTT median, ms", number("%.3f", func(v *seen) any { return stats.Median(v.rtts) })),
 		figure.Col("routes changed", number("%d", func(v *seen) any { return difference(v.routes[0], v.routes[1]) })),
 		figure.Col("internal bytes outside", number("%d", func(v *seen) any { return v.internal })),
+		figure.Col("encapsulated", number("%d", func(v *seen) any { return v.encapsulated })),
 		figure.Col("missing", func(v *seen) string { return v.missing }),
 	)
 }

@@ -22,6 +22,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/node"
+	"roam/lab/packets"
 	"roam/lab/site"
 	"roam/lab/topo"
 )
@@ -63,6 +64,7 @@ type seen struct {
 	added         []float64  // by the near border to each Locator Update from inside, in ms
 	lost          []float64  // from the loss of a link to the border's update, in ms
 	internal      int        // bytes of captured packets with internal locators
+	encapsulated  int        // captured packets with another one in them
 	rates         []*passage // at the rates of the sweep
 }
 
@@ -132,12 +134,16 @@ func measure(ctx context.Context, env *exp.Env, c cell) (v *seen, err error) {
 }
 
 // audit compares the routing tables of providers and core before and after work, and captures
-// what has an internal locator meanwhile.
+// what has an internal locator, or another packet in it, meanwhile.
 func (v *seen) audit(ctx context.Context, env *exp.Env, s *site.Site, work func() error) (err error) {
 	if v.routes[0], err = routes(ctx, s); err != nil {
 		return err
 	}
-	captures, err := watch(ctx, env, s, v.cell)
+	leaks, err := watch(ctx, env, s, v.name, "site", fmt.Sprintf("net %s or net %s", site.Internals[0], site.Internals[1]))
+	if err != nil {
+		return err
+	}
+	tunnels, err := watch(ctx, env, s, v.name, "encapsulated", site.EncapsulationFilter())
 	if err != nil {
 		return err
 	}
@@ -147,15 +153,24 @@ func (v *seen) audit(ctx context.Context, env *exp.Env, s *site.Site, work func(
 	if v.routes[1], err = routes(ctx, s); err != nil {
 		return err
 	}
-	for _, w := range captures {
+	for _, w := range append(slices.Clone(leaks), tunnels...) {
 		if _, err := w.Stop(); err != nil {
 			return err
 		}
+	}
+	for _, w := range leaks {
 		info, err := os.Stat(w.File)
 		if err != nil {
 			return err
 		}
 		v.internal += int(info.Size()) - pcapHeader
+	}
+	for _, w := range tunnels {
+		list, err := packets.Read(w.File, "")
+		if err != nil {
+			return err
+		}
+		v.encapsulated += len(list)
 	}
 	return nil
 }
@@ -168,16 +183,15 @@ type capture struct {
 	File string
 }
 
-// watch captures packets with internal locators at both providers, on their links to the site.
-func watch(ctx context.Context, env *exp.Env, s *site.Site, c cell) (list []capture, err error) {
+// watch captures what a filter selects at both providers, on their links to the site.
+func watch(ctx context.Context, env *exp.Env, s *site.Site, cell, what, filter string) (list []capture, err error) {
 	dir := env.Dir
 	if env.Pcap != "" {
 		dir = env.Pcap
 	}
 	for i, p := range s.Provider {
-		file := filepath.Join(dir, fmt.Sprintf("provider%d-site-%s.pcap", i, c.name))
-		w, err := p.Capture(ctx, "site", file, 100,
-			"net", site.Internals[0].String(), "or", "net", site.Internals[1].String())
+		file := filepath.Join(dir, fmt.Sprintf("provider%d-%s-%s.pcap", i, what, cell))
+		w, err := p.Capture(ctx, "site", file, 100, filter)
 		if err != nil {
 			return nil, err
 		}

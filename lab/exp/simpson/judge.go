@@ -14,7 +14,7 @@ import (
 
 // judge sets the metrics of the claims about Roam's borders.
 func judge(r *result.Result, all []*seen) {
-	var echoes, echoesLost, datagrams, datagramsLost, changed, internal int
+	var echoes, echoesLost, datagrams, datagramsLost, changed, internal, encapsulated int
 	var strays uint64
 	least := math.Inf(1)
 	for _, v := range all {
@@ -27,7 +27,7 @@ func judge(r *result.Result, all []*seen) {
 		echoes, echoesLost = echoes+v.echoes, echoesLost+v.echoesLost
 		datagrams, datagramsLost = datagrams+v.datagrams, datagramsLost+v.datagramsLost
 		changed += difference(v.routes[0], v.routes[1])
-		internal += v.internal
+		internal, encapsulated = internal+v.internal, encapsulated+v.encapsulated
 	}
 	var delays, lost []float64
 	for _, v := range all {
@@ -44,6 +44,7 @@ func judge(r *result.Result, all []*seen) {
 	r.Set("datagrams_lost_pct", percent(datagramsLost, datagrams))
 	r.Set("routes_changed", float64(changed))
 	r.Set("internal_bytes", float64(internal))
+	r.Set("encapsulated_packets", float64(encapsulated))
 }
 
 // judgeComparators sets the metrics of the comparators, and of Roam with one locator preferred
@@ -52,7 +53,7 @@ func judgeComparators(r *result.Result, roam *seen, others []*seen) {
 	r.Set("roam_rtt_median_ms", stats.Median(roam.rtts))
 	for _, c := range site.Comparators {
 		for _, m := range []string{"_echoes_lost_pct", "_datagrams_lost_pct", "_share_error_points", "_rtt_median_ms",
-			"_internal_bytes", "_routes_changed"} {
+			"_internal_bytes", "_encapsulated_packets", "_routes_changed"} {
 			r.Miss(c.Name+m, "not run")
 		}
 	}
@@ -71,6 +72,7 @@ func judgeComparators(r *result.Result, roam *seen, others []*seen) {
 		}
 		set("_rtt_median_ms", stats.Median(v.rtts))
 		set("_internal_bytes", float64(v.internal))
+		set("_encapsulated_packets", float64(v.encapsulated))
 		set("_routes_changed", float64(difference(v.routes[0], v.routes[1])))
 	}
 }
