@@ -3,7 +3,7 @@
 //
 // It implements four faults: a condition inverted, a sum skipped, the last of several values
 // instead of the greatest or least, a bound ten times as large. Of the code that judges keys it
-// replaces each condition by true and by false (-keys). All faults of a package are
+// replaces each condition by true and by false (-keys), in C too (-bpf). All faults of a package in Go are
 // compiled into one test binary, in which an environment variable chooses one. It omits
 // equivalence: survivors that cannot matter are listed in alive.txt with their reasons, and any
 // other one makes it fail. It is driven by make test-mutants.
@@ -74,6 +74,7 @@ var keyTargets = []target{
 
 func main() {
 	keys := flag.Bool("keys", false, "replace the conditions of keys by true and by false instead")
+	programs := flag.Bool("bpf", false, "the same in C, by the tests of the programs (needs root and clang-14)")
 	only := flag.String("only", "", "mutate only files whose path contains this")
 	known := flag.String("alive", "internal/house/mutants/alive.txt", "file of survivors with their reasons")
 	most := flag.Float64("most", 2, "per cent of the faults that may survive")
@@ -83,10 +84,16 @@ func main() {
 		fail(err)
 	}
 	list := targets
-	if *keys {
+	if *keys || *programs {
 		list, *most = keyTargets, 100 // each has its reason, and so no number bounds them
 	}
 	var planted []*mutant
+	if *programs {
+		list = nil
+		if planted, err = runC(*only); err != nil {
+			fail(err)
+		}
+	}
 	for _, t := range list {
 		t.files = slices.DeleteFunc(t.files, func(f string) bool { return !strings.Contains(t.dir+"/"+f, *only) })
 		if len(t.files) == 0 {

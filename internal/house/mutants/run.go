@@ -204,7 +204,7 @@ func (o overlay) compile(dir string) (string, error) {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", file, "-o", bin, "./"+dir)
+	build := exec.Command("go", "test", "-c", "-trimpath", "-vet=off", "-overlay", file, "-o", bin, "./"+dir)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile the tests of %s: %w: %s", dir, err, out)
 	}
