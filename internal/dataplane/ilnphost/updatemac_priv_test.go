@@ -132,6 +132,16 @@ func TestUpdateFollowed(t *testing.T) {
 			r.must(r.Delete(p.Key))
 		})
 	}
+	t.Run("a settled session", func(t *testing.T) { // whose packets take the compact path
+		r := r.enter(t)
+		p := keyedFor()
+		r.upsert(p)
+		r.settle(p.Key)
+		r.ingress(moveTo(else1, 101).packet(t))
+		if went := r.send(ip6.UDP, udp(9)).Dst.L64; went != else1 {
+			t.Errorf("ours go to %v", went)
+		}
+	})
 }
 
 // TestUpdateListEnds: what stands behind the list of an update is no locator. In UDP that is the
