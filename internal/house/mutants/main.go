@@ -68,6 +68,10 @@ var keyTargets = []target{
 	{dir: "nidkey", check: true, files: []string{"ephemeral.go", "file.go", "nidkey.go", "vouch.go"}},
 	{dir: "naming", check: true, files: []string{"pairing.go"}},
 	{dir: "internal/keyfile", check: true, files: []string{"keyfile.go", "rotate.go"}},
+	{dir: "internal/role/ilnphost", check: true,
+		files: []string{"book.go", "identity.go", "people.go", "takeover.go"},
+		in: []string{"takenOver", "vouched", "succession", "succeeded", "oldKey", "succeed", "sameKey", "AddPeer",
+			"nidsOf", "forgetFormer", "identity"}},
 	{dir: "ilnp", check: true, files: []string{"former.go", "guard.go", "handshake.go", "keycopy.go", "keyed.go",
 		"prove.go", "proveanswer.go", "vouch.go"}},
 }

@@ -2,8 +2,10 @@ package ilnphost
 
 import (
 	"crypto/rand"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,35 @@ func TestIdentifierIsKept(t *testing.T) {
 	}
 	if _, err := identity(cfg); err == nil || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("damaged file: %v, want what to do about it", err)
+	}
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := identity(cfg); err == nil || !strings.Contains(err.Error(), "read node identifier") {
+		t.Errorf("a file that cannot be read: %v, %v", n, err)
+	}
+	next := file + ".new"
+	if err := errors.Join(os.Remove(file), os.Mkdir(next, 0o700), os.WriteFile(next+"/x", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := identity(cfg); err == nil || !strings.Contains(err.Error(), "keep node identifier") {
+		t.Errorf("a file that cannot be written: %v, %v", n, err)
+	}
+	cfg.Host.NID.Source, cfg.Uplinks.Include = config.NIDFromAddress, []string{"no-such-link"}
+	if n, err := identity(cfg); err == nil || !strings.Contains(err.Error(), "set host.nid") {
+		t.Errorf("that of an address, without one: %v, %v", n, err)
+	}
+}
+
+// TestIdentifiersOfAHost: the one that it had before a rotation is its own too.
+func TestIdentifiersOfAHost(t *testing.T) {
+	h := &Host{cfg: config.Default(), nid: 1}
+	if got := h.coreConfig(0).NIDs; !slices.Equal(got, []roam.NID{1}) {
+		t.Errorf("without a rotation: %v", got)
+	}
+	h.former = 2
+	if got := h.coreConfig(0).NIDs; !slices.Equal(got, []roam.NID{1, 2}) {
+		t.Errorf("after one: %v", got)
 	}
 }
 
