@@ -96,7 +96,7 @@ results: ## draw the table of docs/results.md from docs/results.json, which make
 test-race: setup-test ## run the pure packages' tests with the race detector, in random order
 	CGO_ENABLED=1 CC=clang-14 $(GO) test -race -shuffle=on $(TESTFLAGS) $(PURE)
 
-test-mutants: setup-build ## plant faults in what judges measurements; fail if tests do not notice 98 % (ARGS='-only PATH')
+test-mutants: setup-build ## plant faults in what judges measurements; fail if tests do not notice 98 % (ARGS='-only PATH'; ARGS=-keys: of keys, all)
 	$(GO) run ./internal/house/mutants $(ARGS)
 
 lab: setup-lab build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'

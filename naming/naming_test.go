@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"roam"
 )
 
 func TestParseHosts(t *testing.T) {
@@ -161,11 +163,15 @@ func TestPairingFaults(t *testing.T) {
 			}
 		})
 	}
+	many := Record{NID: 1, Names: []string{"a"}}
+	for i := range 256 {
+		many.Locators = append(many.Locators, Locator{L64: 0x2001_0db8_0001_0000 + roam.L64(i)})
+	}
 	for _, r := range []Record{
+		many,
 		{NID: 0, Names: []string{"x"}},
 		{NID: 1},
 		{NID: 1, Names: []string{"a b"}},
-		{NID: 1, Names: []string{"a"}, Locators: make([]Locator, 256)},
 		{NID: 1, Names: []string{"a"}, Locators: []Locator{{L64: 0xfe80 << 48}}},
 	} {
 		if line, err := FormatPairing(r); err == nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -101,6 +103,17 @@ func TestShared(t *testing.T) {
 	if aa, _ := a.Shared(drawn(t, 3).Public); aa == ab {
 		t.Error("one secret with two nodes")
 	}
+	e, err := ReadyEphemeral([KeyLen]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ea, err := e.Shared(a.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ae, err := a.Shared(e.Public); err != nil || ae != ea || ea == ab {
+		t.Errorf("the secrets with an ephemeral key differ: %v", err)
+	}
 }
 
 // lowOrder are the points of low order on Curve25519, without those that are not canonical.
@@ -121,7 +134,7 @@ func TestLowOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := Public(b)
-		if _, err := ParseClaim(p.String()); !errors.Is(err, ErrLowOrder) {
+		if _, err := ParseClaim(p.String()); !errors.Is(err, ErrLowOrder) || !strings.Contains(err.Error(), p.String()) {
 			t.Errorf("%s: %v, want %v", text, err, ErrLowOrder)
 		}
 		if _, err := drawn(t, 1).Shared(p); !errors.Is(err, ErrLowOrder) {
@@ -133,22 +146,31 @@ func TestLowOrder(t *testing.T) {
 func TestClaim(t *testing.T) {
 	k := drawn(t, 1)
 	for _, c := range []Claim{{Public: k.Public}, {k.Public, k.Modifier, true}} {
-		if got, err := ParseClaim(c.String()); err != nil || got != c {
+		if got, err := ParseClaim(c.String()); err != nil || got != c || !got.Present() {
 			t.Errorf("%s reads as %+v, %v", c, got, err)
 		}
 	}
+	if (Claim{}).Present() {
+		t.Error("a line without a key has one")
+	}
 	key, modifier := k.Public.String(), k.Modifier.String()
-	for name, s := range map[string]string{
-		"empty": "", "short": key[:42], "long": key + "AA", "short modifier": key + "." + modifier[:20],
-		"empty modifier": key + ".", "no base64": strings.Repeat("*", 43), "padding": key + "=",
-		"a line end":                 key[:20] + "\n" + key[20:],
-		"a line end in the modifier": key + "." + modifier[:9] + "\r" + modifier[9:],
-		"three parts":                key + "." + modifier + "." + modifier,
-		"31 bytes":                   base64.RawURLEncoding.EncodeToString(k.Public[:31]),
-		"33 bytes":                   base64.RawURLEncoding.EncodeToString(append(k.Public[:], 1)),
+	base64url := errors.New("no base64url")
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"empty": {"", ErrLength}, "short": {key[:40], ErrLength},
+		"long": {key + "AA", base64url}, "cut": {key[:41], base64url},
+		"short modifier": {key + "." + modifier[:20], ErrLength}, "empty modifier": {key + ".", ErrLength},
+		"no base64": {strings.Repeat("*", 43), base64url}, "padding": {key + "=", base64url},
+		"a line end":                 {key[:20] + "\n" + key[20:], errors.New("a line ends")},
+		"a line end in the modifier": {key + "." + modifier[:9] + "\r" + modifier[9:], errors.New("a line ends")},
+		"three parts":                {key + "." + modifier + "." + modifier, base64url},
+		"31 bytes":                   {base64.RawURLEncoding.EncodeToString(k.Public[:31]), ErrLength},
+		"33 bytes":                   {base64.RawURLEncoding.EncodeToString(append(k.Public[:], 1)), ErrLength},
 	} {
-		if _, err := ParseClaim(s); err == nil {
-			t.Errorf("%s: %q is a claim", name, s)
+		if got, err := ParseClaim(c.text); err == nil || !strings.Contains(err.Error(), c.want.Error()) {
+			t.Errorf("%s: %q reads as %+v, %v; want %v", name, c.text, got, err, c.want)
 		}
 	}
 }
@@ -160,8 +182,8 @@ func TestFile(t *testing.T) {
 		t.Fatalf("reads as %v, %v", got, err)
 	}
 	for n := range file {
-		if _, err := ParseFile(file[:n]); err == nil {
-			t.Errorf("cut to %d of %d bytes: no error", n, len(file))
+		if _, err := ParseFile(file[:n]); !errors.Is(err, ErrFile) {
+			t.Errorf("cut to %d of %d bytes: %v", n, len(file), err)
 		} else if strings.Contains(err.Error(), private(k)) {
 			t.Errorf("cut to %d bytes: the error quotes the private key", n)
 		}
@@ -169,17 +191,21 @@ func TestFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want error
+		says string
 	}{
-		"empty":           {"", ErrFile},
-		"another file":    {"nid 1-2-3-4\n", ErrFile},
-		"another version": {strings.Replace(string(file), " 1\n", " 2\n", 1), ErrVersion},
-		"more behind":     {string(file) + "x\n", ErrFile},
-		"no end behind":   {string(file) + "x", ErrFile},
-		"lines swapped":   {strings.Replace(string(file), "modifier", "nid", 1), ErrFile},
-		"key too short":   {strings.Replace(string(file), private(k), private(k)[:40], 1), ErrFile},
+		"empty":              {"", ErrFile, "it is empty"},
+		"another file":       {"nid 1-2-3-4\n", ErrFile, "begin"},
+		"another version":    {strings.Replace(string(file), " 1\n", " 2\n", 1), ErrVersion, `"2"`},
+		"more behind":        {string(file) + "x\n", ErrFile, "lines"},
+		"an empty line":      {string(file) + "\n", ErrFile, "lines"},
+		"no end behind":      {string(file) + "x", ErrFile, "lines"},
+		"lines swapped":      {strings.Replace(string(file), "modifier", "nid", 1), ErrFile, "line 3"},
+		"key too short":      {strings.Replace(string(file), private(k), private(k)[:40], 1), ErrFile, "line 2"},
+		"modifier too short": {strings.Replace(string(file), k.Modifier.String(), "AAAA", 1), ErrFile, "line 3"},
+		"no identifier":      {strings.Replace(string(file), k.NID.String(), "1-2-3", 1), ErrFile, "line 4"},
 	} {
-		if _, err := ParseFile([]byte(c.text)); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
+		if _, err := ParseFile([]byte(c.text)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %v that says %q", name, err, c.want, c.says)
 		}
 	}
 }
@@ -204,6 +230,34 @@ func TestNothingPrints(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestWithoutX25519: where X25519 is forbidden (GODEBUG=fips140=only) each use of a key is an error, and no key or
+// secret of zeros.
+func TestWithoutX25519(t *testing.T) {
+	const only = "fips140=only"
+	if os.Getenv("GODEBUG") != only {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestWithoutX25519$", "-test.v")
+		cmd.Env = append(os.Environ(), "GODEBUG="+only)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "\n--- PASS: TestWithoutX25519") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	given := Key{private: [KeyLen]byte{1}}
+	for name, use := range map[string]func() error{
+		"ephemeral":       func() error { _, err := ReadyEphemeral([KeyLen]byte{1}); return err },
+		"own":             func() error { _, err := given.Ready(); return err },
+		"of a file":       func() error { _, err := ParseFile(given.File()); return err },
+		"drawn":           func() error { _, err := New(seeded{rand.New(rand.NewPCG(1, 1))}); return err },
+		"with another's":  func() error { _, err := given.Shared(Public{9}); return err },
+		"a claim of it":   func() error { _, err := ParseClaim(Public{9}.String()); return err },
+		"ephemeral, kept": func() error { _, err := Ephemeral([KeyLen]byte{1}); return err },
+	} {
+		if err := use(); err == nil || !strings.Contains(err.Error(), "FIPS") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -24,7 +24,8 @@ func TestVouch(t *testing.T) {
 	v := Vouch{Old: old.NID, Until: time.Unix(2_000_000_000, 0).UTC()}
 	v.MAC = mine.Vouches(v.Old, reader.NID, vouchedBody+v.Head())
 	got, err := ParseVouch(vouchedBody, v.String())
-	if err != nil || got.Old != v.Old || !got.Until.Equal(v.Until) || !got.Check(theirs, reader.NID) {
+	if err != nil || got.Old != v.Old || !got.Until.Equal(v.Until) || !got.Check(theirs, reader.NID) ||
+		!got.Present() || (Vouch{}).Present() {
 		t.Fatalf("%s reads as %+v, %v", v, got, err)
 	}
 	other, err := drawn(t, 3).Shared(old.Public)
@@ -62,15 +63,19 @@ func TestVouch(t *testing.T) {
 
 func TestVouchFaults(t *testing.T) {
 	mac := strings.Repeat("A", 22)
-	for name, s := range map[string]string{
-		"empty": "", "no MAC": "11-22ff-0-1.5", "short MAC": "11-22ff-0-1.5." + mac[:20],
-		"long MAC": "11-22ff-0-1.5." + mac + "AA",
-		"no NID":   ".5." + mac, "NID zero": "0-0-0-0.5." + mac, "no time": "11-22ff-0-1.." + mac,
-		"negative": "11-22ff-0-1.-5." + mac, "time too large": "11-22ff-0-1.99999999999999999999." + mac,
-		"leading zero": "11-22ff-0-1.05." + mac, "four parts": "11-22ff-0-1.5." + mac + ".x",
+	for name, c := range map[string]struct{ text, says string }{
+		"empty": {"", "with dots between"}, "no MAC": {"11-22ff-0-1.5", "with dots between"},
+		"four parts": {"11-22ff-0-1.5." + mac + ".x", "with dots between"},
+		"short MAC":  {"11-22ff-0-1.5." + mac[:20], ErrLength.Error()},
+		"long MAC":   {"11-22ff-0-1.5." + mac + "AA", ErrLength.Error()},
+		"no NID":     {".5." + mac, "vouch: node identifier"},
+		"no time":    {"11-22ff-0-1.." + mac, "vouch: time"}, "negative": {"11-22ff-0-1.-5." + mac, "vouch: time"},
+		"time too large": {"11-22ff-0-1.99999999999999999999." + mac, "vouch: time"},
+		"NID zero":       {"0-0-0-0.5." + mac, "roam key rotate"},
+		"leading zero":   {"11-22ff-0-1.05." + mac, "roam key rotate"},
 	} {
-		if v, err := ParseVouch("", s); err == nil {
-			t.Errorf("%s: %q reads as %+v", name, s, v)
+		if v, err := ParseVouch("", c.text); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %q reads as %+v, %v; want %q", name, c.text, v, err, c.says)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -180,4 +181,131 @@ func notPrinted(t *testing.T, printed string, files ...string) {
 			t.Errorf("the private half in %s is printed", file)
 		}
 	}
+}
+
+// keyWorld is a host with a state directory, and what runs a verb of `roam key` on it.
+func keyWorld(t *testing.T) (w *world, dir string, key func(args ...string) (int, string, string)) {
+	t.Helper()
+	w, dir = newWorld(t), t.TempDir()
+	conf := filepath.Join(t.TempDir(), "roam.conf")
+	text := fmt.Sprintf("[host]\nstate_dir = %q\nrun_dir = %q\n", dir, dir)
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	own := naming.Record{NID: 1 << 40, Names: []string{"host"}}
+	line, err := naming.FormatPairing(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.daemon.ExportLine = line
+	return w, dir, func(args ...string) (int, string, string) {
+		return w.try(append([]string{"--config", conf, "key"}, args...)...)
+	}
+}
+
+// TestKeyFaults: each verb fails with what stands in its way, and changes nothing then.
+func TestKeyFaults(t *testing.T) {
+	for _, verb := range []string{"new", "show", "rotate", "revoke"} {
+		w := newWorld(t)
+		status, _, errs := w.try("--config", "/nonexistent/other.conf", "key", verb)
+		if status != cli.StatusFailure || !strings.Contains(errs, "/nonexistent/other.conf") {
+			t.Errorf("%s without its configuration: status %d, %s", verb, status, errs)
+		}
+	}
+	w, dir, key := keyWorld(t)
+	block := func(name string) (unblock func()) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(path+"/x", nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return func() { _ = os.RemoveAll(path) }
+	}
+	fails := func(verb, says string) {
+		t.Helper()
+		if status, out, errs := key(verb); status != cli.StatusFailure || !strings.Contains(errs, says) || out != "" {
+			t.Errorf("%s: status %d, %s%s, want %q", verb, status, out, errs, says)
+		}
+	}
+	unblock := block("key.new")
+	fails("new", "key.new")
+	unblock()
+	w.daemon.Err = control.Errorf(control.CodeInvalid, "a line of the hosts file has a fault")
+	status, out, errs := key("new", "--json")
+	if s := (shownKey{}); status != cli.StatusOK || json.Unmarshal([]byte(out), &s) != nil || !s.Hashed {
+		t.Errorf("new, as JSON: status %d, %s%s", status, out, errs)
+	}
+	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
+		t.Fatal(err)
+	}
+	status, _, errs = key("new")
+	if status != cli.StatusOK || !strings.Contains(errs, "has not taken the key: a line of") {
+		t.Errorf("new, which the daemon does not take: status %d, %s", status, errs)
+	}
+	fails("rotate", "a line of the hosts file")
+	w.daemon.Err = nil
+	line := w.daemon.ExportLine
+	w.daemon.ExportLine = "nonsense"
+	fails("rotate", "read pairing line")
+	w.daemon.ExportLine = line
+	unblock = block("key.old.new")
+	fails("rotate", "key.old.new")
+	unblock()
+	unblock = block("key.old")
+	fails("revoke", "key.old")
+	unblock()
+}
+
+// TestKeyTexts: what people read of a key, with and without an old one, and where its identifier comes from.
+func TestKeyTexts(t *testing.T) {
+	w, dir, key := keyWorld(t)
+	w.daemon.Err = errAbsent
+	if status, out, errs := key("new"); status != cli.StatusOK || !strings.Contains(out, "roam export") || errs != "" {
+		t.Errorf("new without a daemon: status %d, %s%s", status, out, errs)
+	}
+	w.daemon.Err = nil
+	w.daemon.PeerList = []control.KnownPeer{{
+		NID: 3, Names: []string{"faulty"}, Options: []string{"plain=yes", "key=x"},
+		Written: []control.Place{{File: "/etc/roam/hosts", Line: 1}},
+	}}
+	text := func(want string, not ...string) {
+		t.Helper()
+		status, out, errs := key("show")
+		if status != cli.StatusOK || !strings.Contains(out, want) {
+			t.Errorf("status %d, %s%s, want %q", status, out, errs, want)
+		}
+		for _, n := range not {
+			if strings.Contains(out, n) {
+				t.Errorf("%s has %q", out, n)
+			}
+		}
+	}
+	text("the hash of the key", "vouches until", "not the hash")
+	_, out, _ := key("rotate")
+	if !strings.Contains(out, "systemctl restart roamd") || strings.Contains(out, "On each other peer run its line") ||
+		!strings.Contains(out, "have no key, so that the old key cannot vouch") || !strings.Contains(out, "faulty") {
+		t.Errorf("rotated: %s", out)
+	}
+	text("vouches until")
+	w.daemon.PeerList = nil
+	if _, out, _ := key("rotate"); strings.Contains(out, "have no key") {
+		t.Errorf("rotated without peers: %s", out)
+	}
+	w.daemon.Err = control.Errorf(control.CodeInvalid, "a line of the hosts file has a fault")
+	status, out, errs := key("revoke", "--json")
+	removed := map[string]string{}
+	if err := json.Unmarshal([]byte(out), &removed); err != nil || status != cli.StatusOK ||
+		removed["removed"] != filepath.Join(dir, "key.old") ||
+		!strings.Contains(errs, "has not forgotten the old key: a line of") {
+		t.Errorf("revoked, as JSON: status %d, %v, %s%s", status, err, out, errs)
+	}
+	text("the hash of the key", "vouches until")
+	if err := os.WriteFile(filepath.Join(dir, "nid"), []byte("11-22ff-0-1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text("not the hash of the key")
+	if err := os.Remove(filepath.Join(dir, "nid")); err != nil {
+		t.Fatal(err)
+	}
+	text("that of an address", "the hash of the key")
 }

@@ -42,7 +42,7 @@ func NIDPath(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir,
 func Read(cfg config.Config) (*nidkey.Key, error) {
 	path := Path(cfg)
 	b, err := private(path)
-	if b == nil || err != nil {
+	if b == nil {
 		return nil, err
 	}
 	k, err := nidkey.ParseFile(b)
@@ -52,7 +52,7 @@ func Read(cfg config.Config) (*nidkey.Key, error) {
 	return &k, nil
 }
 
-// private reads a file that only its owner may read; nil: there is none.
+// private reads a file that only its owner may read; nil: there is none, or it cannot be read.
 func private(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,10 +111,10 @@ func NID(cfg config.Config) (roam.NID, bool) {
 	if cfg.Host.NID.Source == config.NIDFixed {
 		return cfg.Host.NID.Value, true
 	}
-	b, err := os.ReadFile(NIDPath(cfg))
-	if err != nil || cfg.Host.NID.Source != config.NIDAuto {
+	if cfg.Host.NID.Source != config.NIDAuto {
 		return 0, false
 	}
+	b, _ := os.ReadFile(NIDPath(cfg)) // what cannot be read is no identifier
 	nid, err := roam.ParseNID(strings.TrimSpace(string(b)))
 	return nid, err == nil
 }

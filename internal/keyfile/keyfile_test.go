@@ -3,7 +3,9 @@ package keyfile
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"roam/internal/config"
@@ -101,7 +103,7 @@ func TestRefused(t *testing.T) {
 		"empty":              {nil, 0o600, nidkey.ErrFile, "roam key new"},
 		"cut":                {k.File()[:60], 0o600, nidkey.ErrFile, "roam key new"},
 		"another version":    {[]byte("roam-key 7\nx\n"), 0o600, nidkey.ErrVersion, "version"},
-		"large":              {make([]byte, most+1), 0o600, nidkey.ErrFile, Path(cfg)},
+		"large":              {make([]byte, most+1), 0o600, nidkey.ErrFile, Path(cfg) + ": " + nidkey.ErrFile.Error()},
 	} {
 		if err := os.WriteFile(Path(cfg), c.text, 0o600); err != nil {
 			t.Fatal(err)
@@ -120,5 +122,71 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := Read(cfg); !errors.Is(err, nidkey.ErrFile) {
 		t.Errorf("a directory: %v", err)
+	}
+}
+
+// blocked has the next replacement of a file fail until it is called.
+func blocked(t *testing.T, path string) (unblock func()) {
+	t.Helper()
+	dir := path + ".new"
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(dir+"/x", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDiskFails: an error of the disk is one of the function, that names the file.
+func TestDiskFails(t *testing.T) {
+	cfg := inDir(t)
+	at := cfg.Host.StateDir + "/file"
+	if err := os.WriteFile(at, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inFile := cfg
+	inFile.Host.StateDir = at
+	if k, err := Read(inFile); !errors.Is(err, syscall.ENOTDIR) || !strings.Contains(err.Error(), Path(inFile)) {
+		t.Errorf("read in a file: %v, %v", k, err)
+	}
+	if k, err := New(inFile); err == nil || !strings.Contains(err.Error(), "mkdir "+at) {
+		t.Errorf("new in a file: %v, %v", k, err)
+	}
+	if err := os.Symlink("/proc/self/mem", Path(cfg)); err != nil { // whose first byte cannot be read
+		t.Fatal(err)
+	}
+	if k, err := Read(cfg); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), Path(cfg)) {
+		t.Errorf("read a disk with a fault: %v, %v", k, err)
+	}
+	for _, path := range []func(config.Config) string{Path, NIDPath} {
+		cfg := inDir(t)
+		unblock := blocked(t, path(cfg))
+		if k, err := New(cfg); err == nil || !strings.Contains(err.Error(), path(cfg)+".new") {
+			t.Errorf("new, %s is not written: %v, %v", path(cfg), k, err)
+		}
+		unblock()
+	}
+}
+
+// TestNewWithoutX25519: where X25519 is forbidden (GODEBUG=fips140=only) there is no new key, and no file.
+func TestNewWithoutX25519(t *testing.T) {
+	const only = "fips140=only"
+	if os.Getenv("GODEBUG") != only {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestNewWithoutX25519$", "-test.v")
+		cmd.Env = append(os.Environ(), "GODEBUG="+only)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "\n--- PASS: TestNewWithoutX25519") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	cfg := inDir(t)
+	if k, err := New(cfg); err == nil || !strings.Contains(err.Error(), "FIPS") {
+		t.Errorf("new: %v, %v", k, err)
+	}
+	if _, err := os.Lstat(Path(cfg)); err == nil {
+		t.Error("there is a key file")
 	}
 }

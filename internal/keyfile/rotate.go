@@ -46,7 +46,7 @@ const oldHead = "roam-old-key 1"
 func ReadOld(cfg config.Config, now time.Time) (*Old, error) {
 	path := OldPath(cfg)
 	b, err := private(path)
-	if b == nil || err != nil {
+	if b == nil {
 		return nil, err
 	}
 	o, err := parseOld(string(b))
@@ -62,10 +62,7 @@ func ReadOld(cfg config.Config, now time.Time) (*Old, error) {
 // Former returns the Node Identifier that the host had before its last rotation, also when the time
 // of its key is over, as sessions of it may live; false: it had none, or the key was revoked.
 func Former(cfg config.Config, nid roam.NID) (roam.NID, bool) {
-	b, err := private(OldPath(cfg))
-	if b == nil || err != nil {
-		return 0, false
-	}
+	b, _ := private(OldPath(cfg)) // what cannot be read is no old key
 	o, err := parseOld(string(b))
 	return o.NID, err == nil && o.NID != nid
 }
@@ -148,7 +145,7 @@ func Revoke(cfg config.Config) (bool, error) {
 // vouch, or it is that of another one.
 func Expire(cfg config.Config, former roam.NID, now time.Time) (bool, error) {
 	b, err := private(OldPath(cfg))
-	if b == nil || err != nil {
+	if b == nil {
 		return false, err
 	}
 	if o, err := parseOld(string(b)); err != nil || o.NID != former || now.Before(o.Until) {
@@ -164,7 +161,8 @@ func Of(cfg config.Config, nid roam.NID, now time.Time) (*nidkey.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kept, ok := NID(cfg); cfg.Host.NID.Source != config.NIDAuto || ok && kept == nid && (k == nil || k.NID == nid) {
+	kept, ok := NID(cfg)
+	if cfg.Host.NID.Source != config.NIDAuto || kept == nid && (k == nil || k.NID == nid) {
 		return k, nil
 	}
 	old, err := ReadOld(cfg, now)
@@ -174,7 +172,7 @@ func Of(cfg config.Config, nid roam.NID, now time.Time) (*nidkey.Key, error) {
 	if old != nil && old.NID == nid {
 		return &old.Key, nil
 	}
-	if kept, ok := NID(cfg); ok && kept != nid {
+	if ok && kept != nid {
 		return nil, fmt.Errorf("read key: %w", ErrRestart)
 	}
 	return k, nil

@@ -2,11 +2,13 @@ package keyfile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"roam"
 	"roam/internal/config"
 	"roam/nidkey"
 )
@@ -151,13 +153,17 @@ func TestRotateRefused(t *testing.T) {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(whole), err)
 		}
 	}
-	for _, part := range []string{oldHead, "nid ", "until "} {
-		changed := strings.Replace(string(whole), part, strings.ToUpper(part), 1)
+	for part, c := range map[string]struct{ instead, says string }{
+		oldHead: {strings.ToUpper(oldHead), "begin"}, "nid ": {"NID ", "begin"}, "until ": {"UNTIL ", "begin"},
+		"nid " + old.NID.String(): {"nid 1-2-3", "line 2"}, "until 2030": {"until 30", "line 3"},
+	} {
+		changed := strings.Replace(string(whole), part, c.instead, 1)
 		if err := os.WriteFile(OldPath(cfg), []byte(changed), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if o, err := ReadOld(cfg, now); err == nil {
-			t.Errorf("without %q it reads as %v", part, o)
+		o, err := ReadOld(cfg, now)
+		if !errors.Is(err, nidkey.ErrFile) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("with %q in place of %q it reads as %v, %v", c.instead, part, o, err)
 		}
 	}
 	if err := os.WriteFile(OldPath(cfg), whole, 0o600); err != nil {
@@ -172,5 +178,131 @@ func TestRotateRefused(t *testing.T) {
 	_, err = ReadOld(cfg, now)
 	if !errors.Is(err, ErrOthers) || !strings.Contains(err.Error(), "chmod 600 "+OldPath(cfg)) {
 		t.Errorf("readable by others: %v", err)
+	}
+}
+
+// TestOldKeyThatIsDamaged: with an old key that cannot be read there is no further rotation, nothing is removed but by
+// `roam key revoke`, and a daemon that runs under the present identifier has its key.
+func TestOldKeyThatIsDamaged(t *testing.T) {
+	cfg := inDir(t)
+	first, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, old, err := Rotate(cfg, now, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(OldPath(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := strings.Replace(string(whole), "private ", "privat ", 1)
+	if err := os.WriteFile(OldPath(cfg), []byte(damaged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if k, o, err := Rotate(cfg, now, keep); !errors.Is(err, nidkey.ErrFile) {
+		t.Errorf("rotated to %v from %+v, %v", k, o, err)
+	}
+	if k, err := Of(cfg, first.NID, now); !errors.Is(err, nidkey.ErrFile) {
+		t.Errorf("under the old identifier: %v, %v", k, err)
+	}
+	if k, err := Of(cfg, next.NID, now); err != nil || *k != next {
+		t.Errorf("under the present one: %v, %v", k, err)
+	}
+	if went, err := Expire(cfg, old.NID, now.Add(2*keep)); went || !errors.Is(err, nidkey.ErrFile) {
+		t.Errorf("expired: %t, %v", went, err)
+	}
+	if b, err := os.ReadFile(OldPath(cfg)); err != nil || string(b) != damaged {
+		t.Errorf("the file is %q, %v", b, err)
+	}
+	if nid, had := Former(cfg, next.NID); had {
+		t.Errorf("its identifier is %v", nid)
+	}
+	if err := errors.Join(os.Remove(OldPath(cfg)), os.Mkdir(OldPath(cfg), 0o700),
+		os.WriteFile(OldPath(cfg)+"/x", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if was, err := Revoke(cfg); was || err == nil {
+		t.Errorf("revoked what cannot be removed: %t, %v", was, err)
+	}
+}
+
+// TestOf: the key under an identifier that no rotation has given.
+func TestOf(t *testing.T) {
+	cfg := inDir(t)
+	k, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := os.ReadFile(NIDPath(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(name string, cfg config.Config, nid roam.NID, want error) {
+		t.Helper()
+		own, err := Of(cfg, nid, now)
+		if !errors.Is(err, want) || want == nil && *own != k {
+			t.Errorf("%s: %v, %v; want %v", name, own, err, want)
+		}
+	}
+	write := func(path string, b []byte, mode os.FileMode) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(path, b, mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(NIDPath(cfg), []byte("0011-22ff-0000-0001\n"), 0o644)
+	expect("another identifier in the file", cfg, k.NID, ErrRestart)
+	write(NIDPath(cfg), []byte("no identifier\n"), 0o644)
+	expect("none in the file", cfg, k.NID+1, nil)
+	write(NIDPath(cfg), drawn, 0o644)
+	old := Old{Key: k, NID: k.NID + 1, Until: now.Add(keep)}
+	old.Key.Modifier[0] ^= 1
+	write(OldPath(cfg), fmt.Appendf(nil, "%s\nnid %v\nuntil %s\n%s", oldHead, old.NID, old.Until.Format(time.RFC3339),
+		old.File()), 0o600)
+	fixed := cfg
+	fixed.Host.NID = config.NIDChoice{Source: config.NIDFixed, Value: old.NID}
+	expect("a configured identifier, that of an old key", fixed, old.NID, nil)
+	write(Path(cfg), k.File(), 0o640)
+	expect("a file that others can read", cfg, k.NID, ErrOthers)
+	if _, _, err := Rotate(cfg, now, keep); !errors.Is(err, ErrOthers) {
+		t.Errorf("rotated a key that others can read: %v", err)
+	}
+	if err := os.Remove(Path(cfg)); err != nil {
+		t.Fatal(err)
+	}
+	if own, err := Of(cfg, k.NID, now); own != nil || err != nil {
+		t.Errorf("no key: %v, %v", own, err)
+	}
+}
+
+// TestRotateDiskFails: a step that is not written is an error, and the next rotation goes on from there. What is
+// complete is not written again.
+func TestRotateDiskFails(t *testing.T) {
+	cfg := inDir(t)
+	first, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []func(config.Config) string{OldPath, Path, NIDPath} {
+		unblock := blocked(t, path(cfg))
+		if k, o, err := Rotate(cfg, now, keep); err == nil || !strings.Contains(err.Error(), path(cfg)+".new") {
+			t.Errorf("%s is not written: %v, %+v, %v", path(cfg), k, o, err)
+		}
+		if k, err := Of(cfg, first.NID, now); err != nil || *k != first {
+			t.Errorf("%s is not written: the key is %v, %v", path(cfg), k, err)
+		}
+		unblock()
+	}
+	next, _, err := Rotate(cfg, now, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{OldPath(cfg), Path(cfg), NIDPath(cfg)} {
+		defer blocked(t, path)()
+	}
+	if k, _, err := Rotate(cfg, now, keep); err != nil || k != next {
+		t.Errorf("a rotation that is complete: %v, %v", k, err)
 	}
 }

@@ -104,7 +104,8 @@ func TestReleaseCheckRunsAllSteps(t *testing.T) {
 // others run. An inconclusive lab is neither.
 func TestReleaseCheckShowsFailures(t *testing.T) {
 	for step, word := range map[string]string{
-		"race": "test-race", "mutants": "test-mutants", "planted": "TestPlantedFaults", "pairs": "TestPairs",
+		"race": "test-race", "mutants": "test-mutants", "checks": "-keys", "programs": "-bpf",
+		"planted": "TestPlantedFaults", "pairs": "TestPairs",
 		"flood": "TestBorderFlood", "lab": "build/lab", "bench": "bench", "fuzz": "fuzz", "soak": "soak",
 		"kernels": "test-kernels", "replay": "test-replay", "guest": "test-guest",
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"roam"
 	"roam/wire/ilnp"
+	"roam/wire/ip6"
 )
 
 var update = flag.Bool("update", false, "write the golden packets anew")
@@ -29,6 +30,36 @@ type keyedPacket struct {
 	seal  *ilnp.Seal
 	vouch *ilnp.Vouch
 	encap bool
+	right bool // the MAC of an update,
+	form  bool // and its message
+}
+
+// goldenKey is that of the MACs.
+var goldenKey = [ilnp.MACKeyLen]byte([]byte("\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"))
+
+// goldenUpdates are the messages with a MAC. The programs follow the first of them only. With a code locators are
+// longer, so that one is in no form.
+var goldenUpdates = []struct {
+	name    string
+	op      ilnp.Operation
+	counter uint64
+	beside  roam.L64 // it lists the locator that it comes from, moved on by so much
+	code    uint8
+	forged  struct{ at, bits byte } // of its MAC
+}{
+	{name: "update", op: ilnp.Advertisement, counter: 101},
+	{name: "acknowledgement", op: ilnp.Acknowledgement, counter: 101},
+	{name: "update with the counter of the last one", op: ilnp.Advertisement, counter: 100},
+	{name: "update from a locator that it does not list", op: ilnp.Advertisement, counter: 101, beside: 1},
+	{name: "update with a code", op: ilnp.Advertisement, counter: 101, code: ilnp.CodeReplaceSoft},
+	{
+		name: "update, first half of its MAC forged", op: ilnp.Advertisement, counter: 101,
+		forged: struct{ at, bits byte }{7, 1},
+	},
+	{
+		name: "update, second half of its MAC forged", op: ilnp.Advertisement, counter: 101,
+		forged: struct{ at, bits byte }{8, 1},
+	},
 }
 
 // keyedPackets makes all of them, in both forms.
@@ -80,19 +111,23 @@ func keyedPackets(t *testing.T) (list []keyedPacket) {
 	series(v.ByNew[:], 0xd0)
 	b, err := ilnp.BuildVouch(from, to, n, lu(ilnp.Advertisement), v)
 	put("vouch", keyedPacket{vouch: &v}, b, err)
-	for name, op := range map[string]ilnp.Operation{
-		"update": ilnp.Advertisement, "acknowledgement": ilnp.Acknowledgement,
-	} {
-		message, err := lu(op).AppendTo(nil)
+	for _, c := range goldenUpdates {
+		u := lu(c.op)
+		u.Locators[0].L64 += c.beside
+		message, err := u.AppendTo(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := ilnp.Seal{Counter: 101, Answers: 77}
-		var key [ilnp.MACKeyLen]byte
-		series(key[:], 0x10)
-		s.MAC = ilnp.UpdateMAC(key, message, s.Counter, s.Answers)
-		b, err := ilnp.BuildSealed(from, to, n, lu(op), s)
-		put(name, keyedPacket{seal: &s}, b, err)
+		message[1] = c.code
+		s := ilnp.Seal{Counter: c.counter, Answers: 77}
+		s.MAC = ilnp.UpdateMAC(goldenKey, message, s.Counter, s.Answers)
+		s.MAC[c.forged.at] ^= c.forged.bits
+		b, err := ilnp.BuildSealed(from, to, n, u, s)
+		if err == nil {
+			copy(b[len(b)-len(message):], message)
+			err = ip6.FinishL4(b)
+		}
+		put(c.name, keyedPacket{seal: &s, right: c.forged.bits == 0, form: c.code == ilnp.CodeNone}, b, err)
 	}
 	slices.SortFunc(list, func(a, b keyedPacket) int { return strings.Compare(a.name, b.name) })
 	return list
@@ -135,6 +170,13 @@ func TestKeyedGolden(t *testing.T) {
 		if !same || p.Proof != nil && *p.Proof != *k.proof || p.Seal != nil && *p.Seal != *k.seal ||
 			p.Vouch != nil && *p.Vouch != *k.vouch || p.Encapsulated != k.encap {
 			t.Errorf("%s reads as %+v", k.name, p)
+		}
+		if k.seal == nil {
+			continue
+		}
+		right := ilnp.UpdateMAC(goldenKey, p.Payload, p.Seal.Counter, p.Seal.Answers) == p.Seal.MAC
+		if _, err := ilnp.ParseLocatorUpdate(p.Payload); right != k.right || (err == nil) != k.form {
+			t.Errorf("%s: the MAC is right: %t; %v", k.name, right, err)
 		}
 	}
 }

@@ -84,10 +84,7 @@ func findOne[T any](packet []byte, c ip6.Chain, parse func([]byte) *T) (found *T
 		if e.Proto != ip6.DestOpts {
 			continue
 		}
-		list, err := ip6.OptionsIn(space[:0], packet[e.Offset:e.Offset+e.Len], e.Offset)
-		if err != nil {
-			continue
-		}
+		list, _ := ip6.OptionsIn(space[:0], packet[e.Offset:e.Offset+e.Len], e.Offset) // one that is cut has no options
 		for _, o := range list {
 			if s := parse(packet[o.Offset : e.Offset+e.Len]); s != nil {
 				found = s
@@ -119,10 +116,8 @@ func buildWith(src, dst roam.ILV, nonce Nonce, lu LocatorUpdate, o ip6.Option) (
 	h := ip6.Header{
 		TrafficClass: TrafficClassCS6, NextHeader: ip6.DestOpts, HopLimit: HopLimit, Src: src.Addr(), Dst: dst.Addr(),
 	}
-	b, err := h.AppendTo(nil)
-	if err == nil {
-		b, err = nonce.appendWith(b, o)
-	}
+	b, _ := h.AppendTo(nil) // fails for addresses of IPv4 only
+	b, err := nonce.appendWith(b, o)
 	if err == nil {
 		b, err = lu.AppendTo(b)
 	}
@@ -217,9 +212,9 @@ func putBeside(inner []byte, at int) ([]byte, error) {
 			inner[end] != noNextHeader || int(inner[end+1]) != h.length/8-1 {
 			continue
 		}
-		f, err := FindNonce(inner, c)
+		f, _ := FindNonce(inner, c) // what is no nonce does not stand alone
 		o, ok := h.option(inner[end+ip6.OptionsAt : c.End])
-		if err != nil || !ok || !f.Alone || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, message) != 0 {
+		if !ok || !f.Alone || ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, message) != 0 {
 			continue
 		}
 		b, err := f.Nonce.appendWith(append([]byte(nil), inner[:at]...), o)

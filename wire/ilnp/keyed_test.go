@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"roam"
@@ -136,13 +138,47 @@ func TestSealedRefusals(t *testing.T) {
 	}
 }
 
-// TestSealedNonces: a nonce has 4 or 12 bytes.
+// TestSealedNonces: a nonce has 4 or 12 bytes, and an update at most 255 locators.
 func TestSealedNonces(t *testing.T) {
 	lu := LocatorUpdate{Operation: Advertisement, Locators: []LocatorEntry{{L64: 1, Lifetime: 1}}}
 	for _, n := range []uint8{0, 3, 5, 8, 11} {
-		if b, err := BuildSealed(sealedFrom, sealedTo, Nonce{Len: n}, lu, theSeal); err == nil {
-			t.Errorf("with a nonce of %d bytes: %x", n, b)
+		if b, err := BuildSealed(sealedFrom, sealedTo, Nonce{Len: n}, lu, theSeal); !errors.Is(err, ErrNonceLength) {
+			t.Errorf("with a nonce of %d bytes: %x, %v", n, b, err)
 		}
+	}
+	lu.Locators = make([]LocatorEntry, 256)
+	_, want := lu.AppendTo(nil)
+	b, err := BuildSealed(sealedFrom, sealedTo, Nonce{Len: 4}, lu, theSeal)
+	if want == nil || err == nil || !strings.HasSuffix(err.Error(), want.Error()) {
+		t.Errorf("with 256 locators: %x, %v, want %v", b, err, want)
+	}
+	header := sealedUpdate(t, Nonce{Len: 4})[:ip6.HeaderLen]
+	without, err := ip6.AppendOptions(header, ip6.ICMPv6, []ip6.Option{theSeal.option()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lu.Locators = lu.Locators[:1]
+	if without, err = lu.AppendTo(without); err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint16(without[ip6.PayloadLenAt:], uint16(len(without)-ip6.HeaderLen))
+	if b, err := Encapsulate(without, 6740); !errors.Is(err, ErrNonceLength) {
+		t.Errorf("a MAC without a nonce goes into UDP: %x, %v", b, err)
+	}
+}
+
+// TestSealedHeaderInUDP: a header in UDP that is longer than the datagram is an error.
+func TestSealedHeaderInUDP(t *testing.T) {
+	encap, err := Encapsulate(sealedUpdate(t, Nonce{Len: 4, Bytes: [12]byte{1, 2, 3, 4}}), 6740)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encap[ip6.HeaderLen+ip6.UDPHeaderLen+1] = 99
+	if err := ip6.FinishL4(encap); err != nil {
+		t.Fatal(err)
+	}
+	if inner, err := Decapsulate(encap, 6740); err == nil {
+		t.Errorf("out of UDP comes %x", inner)
 	}
 }
 

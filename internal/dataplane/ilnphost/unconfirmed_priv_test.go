@@ -19,8 +19,10 @@ func TestUnconfirmedIsNotFollowed(t *testing.T) {
 	p.Unconfirmed = true
 	r.upsert(p)
 	refused := counts{"drop_unknown_locator": 1}
+	part := fragment(ip6.ICMPv6, 0, true, update(t, else1, theirNonce)[ip6.HeaderLen+8:])
 	r.check([]verdictCase{
 		{"from elsewhere", fromPeer(else1, theirNonce, ip6.UDP, udp(9)), shot, refused, []EventKind{LocatorSeen}},
+		{"a fragment of an update", fromPeer(else1, theirNonce, ip6.Fragment, part), shot, refused, []EventKind{LocatorSeen}},
 		{"without the nonce then", fromPeer(else1, none, ip6.UDP, udp(9)), shot, refused, nil},
 	})
 	if got := r.send(ip6.UDP, udp(9)); got.Dst.L64 != there {
@@ -108,7 +110,8 @@ func TestOwnNonceIsShownWhereValidated(t *testing.T) {
 }
 
 // TestAliasHoldsNoPlace: a session under an alias does not place its correspondent's
-// NID: another nonce from there is not delivered under it before it is validated.
+// NID: another nonce from there is not delivered under it before it is validated. A session
+// that is found by its NID as well does, and what bears another nonce there is not held.
 func TestAliasHoldsNoPlace(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -117,4 +120,9 @@ func TestAliasHoldsNoPlace(t *testing.T) {
 	p.Validated = []roam.L64{there}
 	r.upsert(p)
 	r.held("another nonce", fromPeer(there, wrongNonce, ip6.TCP, tcp(flagSYN, 0)), OtherNonce)
+	r.must(r.Delete(p.Key))
+	p.Named = true
+	r.upsert(p)
+	got := r.counted(func() { r.ingress(fromPeer(there, wrongNonce, ip6.UDP, udp(9))) })
+	r.wantCounts("where the session has the name", got, counts{"drop_wrong_nonce": 1}) // not held
 }

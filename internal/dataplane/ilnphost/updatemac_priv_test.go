@@ -29,6 +29,7 @@ type sealedUpdate struct {
 	key     [ilnpwire.MACKeyLen]byte
 	nonce   ilnp.Nonce
 	encap   bool
+	change  func(message []byte) []byte // before the MAC is made; nil: none
 }
 
 func moveTo(l roam.L64, counter uint64) sealedUpdate {
@@ -51,13 +52,28 @@ func (u sealedUpdate) between(src, dst roam.ILV) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	n := len(message)
+	if u.change != nil {
+		message = u.change(message)
+	}
 	seal := ilnpwire.Seal{Counter: u.counter, Answers: 77}
 	seal.MAC = ilnpwire.UpdateMAC(u.key, message, seal.Counter, seal.Answers)
 	b, err := ilnpwire.BuildSealed(src, dst, u.nonce, lu, seal)
+	if err == nil && u.change != nil {
+		b = append(b[:len(b)-n], message...)
+		binary.BigEndian.PutUint16(b[ip6.PayloadLenAt:], uint16(len(b)-ip6.HeaderLen))
+		err = ip6.FinishL4(b)
+	}
 	if err == nil && u.encap {
 		b, err = ilnpwire.Encapsulate(b, encapPort)
 	}
 	return b, err
+}
+
+// withCode is an update in no form that there is: codes have longer locators.
+func withCode(message []byte) []byte {
+	message[ip6.ICMPCodeAt] = ilnpwire.CodeReplaceSoft
+	return message
 }
 
 // followed reports whether the programs have followed a packet to where it came from: datagrams
@@ -103,6 +119,7 @@ func TestUpdateFollowed(t *testing.T) {
 		"counter 0":                      {func(u *sealedUpdate) { u.counter = 0 }, false},
 		"the highest counter":            {func(u *sealedUpdate) { u.counter = ^uint64(0) }, true},
 		"an acknowledgement":             {func(u *sealedUpdate) { u.op = ilnpwire.Acknowledgement }, false},
+		"a code":                         {func(u *sealedUpdate) { u.change = withCode }, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := r.enter(t)
@@ -115,6 +132,16 @@ func TestUpdateFollowed(t *testing.T) {
 			r.must(r.Delete(p.Key))
 		})
 	}
+	t.Run("a settled session", func(t *testing.T) { // whose packets take the compact path
+		r := r.enter(t)
+		p := keyedFor()
+		r.upsert(p)
+		r.settle(p.Key)
+		r.ingress(moveTo(else1, 101).packet(t))
+		if went := r.send(ip6.UDP, udp(9)).Dst.L64; went != else1 {
+			t.Errorf("ours go to %v", went)
+		}
+	})
 }
 
 // TestUpdateListEnds: what stands behind the list of an update is no locator. In UDP that is the
@@ -192,6 +219,24 @@ func TestUpdateReplayed(t *testing.T) {
 	u.key = p.MACKey
 	if !r.followed(p, u.packet(t), else1) {
 		t.Error("the counter of another key counts")
+	}
+}
+
+// TestUpdateWithoutLocators: an update that lists nothing has no MAC that counts, so those before it still do.
+func TestUpdateWithoutLocators(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := keyedFor()
+	r.upsert(p)
+	none := moveTo(there, 200)
+	none.change = func(message []byte) []byte {
+		message[4] = 0
+		return message[:8]
+	}
+	r.ingress(none.packet(t))
+	p.Seq++
+	if !r.followed(p, moveTo(else1, 150).packet(t), else1) {
+		t.Error("its counter counts")
 	}
 }
 

@@ -33,6 +33,15 @@ func (m *mutant) String() string { return fmt.Sprintf("%s:%d: %s: %s", m.file, m
 // key identifies it across changes of other lines.
 func (m *mutant) key() string { return fmt.Sprintf("%s: %s: %s", m.file, m.in, m.what) }
 
+// apart gives a further fault with the same key another one, as a reason is for one of them only. seen counts them.
+func (m mutant) apart(seen map[string]int) mutant {
+	key := m.key()
+	if seen[key]++; seen[key] > 1 {
+		m.what += fmt.Sprintf(" #%d", seen[key])
+	}
+	return m
+}
+
 // edit inserts text at an offset, in place of some bytes.
 type edit struct {
 	at, drop, order int
@@ -50,13 +59,15 @@ type planter struct {
 	edits []edit
 	list  []*mutant
 	live  []string          // functions to leave out
+	only  []string          // functions that faults are planted in; none: all
 	check bool              // each condition is replaced by true and by false, and nothing else is planted
 	loops map[ast.Node]bool // statements that cannot be wrapped
+	named map[string]int    // how many faults have the same file, function and text
 }
 
 // load parses and checks a package; exports maps import paths to files of export data.
 func load(dir string, exports map[string]string) (*planter, []*ast.File, []string, error) {
-	p := &planter{fset: token.NewFileSet(), loops: map[ast.Node]bool{},
+	p := &planter{fset: token.NewFileSet(), loops: map[ast.Node]bool{}, named: map[string]int{},
 		info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -94,18 +105,20 @@ func (p *planter) file(path string, f *ast.File) ([]byte, error) {
 	}
 	p.name, p.src, p.edits = path, src, nil
 	for _, d := range f.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && !slices.Contains(p.live, fn.Name.Name) {
+		fn, ok := d.(*ast.FuncDecl)
+		if ok && fn.Body != nil && !slices.Contains(p.live, fn.Name.Name) &&
+			(len(p.only) == 0 || slices.Contains(p.only, fn.Name.Name)) {
 			p.in = fn.Name.Name
 			ast.Inspect(fn.Body, p.visit)
 		}
 	}
-	return p.apply(), nil
+	return apply(src, p.edits), nil
 }
 
-// apply carries out the edits: at one offset, what closes comes before what opens, and the
+// apply carries out edits of a text: at one offset, what closes comes before what opens, and the
 // inner before the outer.
-func (p *planter) apply() []byte {
-	slices.SortStableFunc(p.edits, func(a, b edit) int {
+func apply(src []byte, edits []edit) []byte {
+	slices.SortStableFunc(edits, func(a, b edit) int {
 		if a.at != b.at {
 			return a.at - b.at
 		}
@@ -113,12 +126,12 @@ func (p *planter) apply() []byte {
 	})
 	var out bytes.Buffer
 	last := 0
-	for _, e := range p.edits {
-		out.Write(p.src[last:e.at])
+	for _, e := range edits {
+		out.Write(src[last:e.at])
 		out.WriteString(e.text)
 		last = e.at + e.drop
 	}
-	out.Write(p.src[last:])
+	out.Write(src[last:])
 	return out.Bytes()
 }
 
@@ -133,6 +146,7 @@ func (p *planter) text(n ast.Node) string {
 func (p *planter) add(n ast.Node, what string) int {
 	m := &mutant{id: len(p.list) + 1, file: p.name, line: p.fset.Position(n.Pos()).Line, in: p.in,
 		what: what + " " + p.text(n)}
+	*m = m.apart(p.named)
 	p.list = append(p.list, m)
 	return m.id
 }

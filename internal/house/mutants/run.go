@@ -128,33 +128,29 @@ func (t target) run() ([]*mutant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.dir, err)
 	}
-	p.live, p.check = t.live, t.check
-	overlay := map[string]string{}
-	put := func(path string, b []byte) error {
-		to := filepath.Join(work, fmt.Sprintf("%d.go", len(overlay)))
-		whole, err := filepath.Abs(path)
-		if err != nil {
-			return err
-		}
-		overlay[whole] = to
-		return os.WriteFile(to, b, 0o600)
-	}
+	p.live, p.only, p.check = t.live, t.in, t.check
+	o := overlay{work, map[string]string{}}
 	for i, path := range names {
 		if !slices.Contains(t.files, filepath.Base(path)) {
 			continue
 		}
 		b, err := p.file(path, files[i])
 		if err == nil {
-			err = put(path, b)
+			err = o.put(path, b)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if err := put(filepath.Join(t.dir, "zz_mutant.go"), fmt.Appendf(nil, helper, p.pkg.Name())); err != nil {
+	if err := o.put(filepath.Join(t.dir, "zz_mutant.go"), fmt.Appendf(nil, helper, p.pkg.Name())); err != nil {
 		return nil, err
 	}
-	bin, err := compile(t.dir, work, overlay)
+	for _, path := range privileged(t.dir) {
+		if err := o.leaveOut(path); err != nil {
+			return nil, err
+		}
+	}
+	bin, err := o.compile(t.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -176,26 +172,41 @@ func exportsOf(dir string) (map[string]string, error) {
 	return m, nil
 }
 
-// compile builds the test binary with the faults, and without the tests that need root.
-func compile(dir, work string, overlay map[string]string) (string, error) {
-	for _, path := range privileged(dir) {
-		whole, err := filepath.Abs(path)
-		if err != nil {
-			return "", err
-		}
-		overlay[whole] = ""
+// overlay has files in place of those of a package.
+type overlay struct {
+	work    string            // a directory for them
+	replace map[string]string // by their absolute paths
+}
+
+func (o overlay) put(path string, b []byte) error {
+	to := filepath.Join(o.work, fmt.Sprintf("%d.go", len(o.replace)))
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return err
 	}
-	b, err := json.Marshal(map[string]any{"Replace": overlay})
+	o.replace[whole] = to
+	return os.WriteFile(to, b, 0o600)
+}
+
+func (o overlay) leaveOut(path string) error {
+	whole, err := filepath.Abs(path)
+	o.replace[whole] = ""
+	return err
+}
+
+// compile builds the test binary of a package.
+func (o overlay) compile(dir string) (string, error) {
+	b, err := json.Marshal(map[string]any{"Replace": o.replace})
 	if err != nil {
 		return "", err
 	}
-	file, bin := filepath.Join(work, "overlay.json"), filepath.Join(work, "test")
+	file, bin := filepath.Join(o.work, "overlay.json"), filepath.Join(o.work, "test")
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", file, "-o", bin, "./"+dir)
+	build := exec.Command("go", "test", "-c", "-trimpath", "-vet=off", "-overlay", file, "-o", bin, "./"+dir)
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("compile %s with faults: %w: %s", dir, err, out)
+		return "", fmt.Errorf("compile the tests of %s: %w: %s", dir, err, out)
 	}
 	return bin, nil
 }
@@ -209,7 +220,7 @@ type reach struct {
 
 // reaches runs each test by itself, without a fault, and returns the quickest first.
 func reaches(dir, bin, work string) (list []reach, err error) {
-	out, err := test(dir, bin, time.Minute, "-test.list=^Test")
+	out, err := test(dir, bin, time.Minute, []string{"-test.list=^Test"})
 	if err != nil {
 		return nil, fmt.Errorf("list the tests of %s: %w: %s", dir, err, out)
 	}
@@ -271,13 +282,15 @@ func (m *mutant) tryAll(dir, bin string, tests []reach) {
 }
 
 // only is the argument that chooses tests.
-func only(names ...string) string { return "-test.run=^(" + strings.Join(names, "|") + ")$" }
+func only(names ...string) []string {
+	return []string{"-test.run=^(" + strings.Join(names, "|") + ")$"}
+}
 
-// test runs a test binary in the directory of its package, with one more argument.
-func test(dir, bin string, limit time.Duration, arg string, env ...string) ([]byte, error) {
+// test runs a test binary in the directory of its package, with further arguments and variables.
+func test(dir, bin string, limit time.Duration, args []string, env ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, "-test.failfast", "-test.short", arg)
+	cmd := exec.CommandContext(ctx, bin, append([]string{"-test.failfast", "-test.short"}, args...)...)
 	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "GOGC=400"), env...) // a third less time
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()

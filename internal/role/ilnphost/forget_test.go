@@ -54,9 +54,19 @@ func TestFormerKeyGoes(t *testing.T) {
 	if _, _, err := keyfile.Rotate(h.cfg, now, time.Hour); err != nil {
 		t.Fatal(err)
 	}
+	var log said
+	h.log = slog.New(slog.NewTextHandler(&log, nil))
 	h.nid, h.former = 7, first.NID
 	forgetFormer(h, now.Add(2*time.Hour))
-	if _, err := os.Stat(keyfile.OldPath(h.cfg)); !os.IsNotExist(err) || h.former != 0 {
-		t.Errorf("the file of the old key: %v; former %v", err, h.former)
+	if _, err := os.Stat(keyfile.OldPath(h.cfg)); !os.IsNotExist(err) || h.former != 0 || log.has("stays") {
+		t.Errorf("the file of the old key: %v; former %v; log %s", err, h.former, log.text.String())
+	}
+	if err := os.WriteFile(keyfile.OldPath(h.cfg), []byte("damaged\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.former = first.NID
+	forgetFormer(h, now.Add(2*time.Hour))
+	if !log.has("the key of the former node identifier stays") || h.former != 0 {
+		t.Errorf("a damaged file of the old key: former %v; log %s", h.former, log.text.String())
 	}
 }

@@ -106,6 +106,48 @@ func TestIdentifierIsKept(t *testing.T) {
 	}
 }
 
+// TestIdentifierThatCannotBeHad: what the state directory or the addresses refuse is an error that names it.
+func TestIdentifierThatCannotBeHad(t *testing.T) {
+	cfg, log := config.Default(), slog.New(slog.DiscardHandler)
+	cfg.Host.StateDir = t.TempDir()
+	file := keyfile.NIDPath(cfg)
+	if err := os.Mkdir(file, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "read node identifier") {
+		t.Errorf("a file that cannot be read: %v, %v", n, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keyfile.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	next := file + ".new"
+	if err := errors.Join(os.Remove(file), os.Mkdir(next, 0o700), os.WriteFile(next+"/x", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "keep node identifier") {
+		t.Errorf("a file that cannot be written: %v, %v", n, err)
+	}
+	cfg.Host.NID.Source, cfg.Uplinks.Include = config.NIDFromAddress, []string{"no-such-link"}
+	if n, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "set host.nid") {
+		t.Errorf("that of an address, without one: %v, %v", n, err)
+	}
+}
+
+// TestIdentifiersOfAHost: the one that it had before a rotation is its own too.
+func TestIdentifiersOfAHost(t *testing.T) {
+	h := &Host{cfg: config.Default(), nid: 1}
+	if got := h.coreConfig(0).NIDs; !slices.Equal(got, []roam.NID{1}) {
+		t.Errorf("without a rotation: %v", got)
+	}
+	h.former = 2
+	if got := h.coreConfig(0).NIDs; !slices.Equal(got, []roam.NID{1, 2}) {
+		t.Errorf("after one: %v", got)
+	}
+}
+
 // Nonces and tokens come from the system's generator (RFC 6744 §§6, 7).
 func TestNoncesAreUnpredictable(t *testing.T) {
 	h := &Host{cfg: config.Default(), nid: 1}

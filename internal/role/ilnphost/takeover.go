@@ -20,27 +20,34 @@ func (h *Host) takeOver(ctx context.Context, r naming.Record) (control.Peer, err
 	if err := h.do(ctx, func(time.Time) { own = h.key }); err != nil {
 		return control.Peer{}, err
 	}
-	v := r.Vouch
-	r.Vouch = nidkey.Vouch{}
 	replaced := roam.NID(0)
-	out, err := h.changePeer(ctx, r.NID, func(b book) (book, error) {
-		if len(b.Written(v.Old)) == 0 && r.Key.Present() && b.record(r.NID).Key.Public == r.Key.Public {
-			return b, nil // the line was added before
-		}
-		old := b.record(v.Old)
-		if err := vouched(own, h.nid, old, v); err != nil {
-			return b, err
-		}
-		if in := b.inHosts(b.Written(v.Old)); len(in) > 0 {
-			return b, control.Errorf(control.CodeConflict, "%v is written in %s, which Roam does not edit", v.Old, in[0].Place).
-				WithHint("its key vouches for the new one: put this line there, then `roam config reload`: %s",
-					succession(old, r).HostsLine())
-		}
-		replaced = v.Old
-		return b.succeed(v.Old, succession(old, r))
+	out, err := h.changePeer(ctx, r.NID, func(b book) (next book, err error) {
+		next, replaced, err = takenOver(b, own, h.nid, r)
+		return next, err
 	})
 	out.Replaced = replaced
 	return out, err
+}
+
+// takenOver returns a book in which a line has the place of the record whose key vouches for it towards the reader,
+// and the identifier of that record; 0: it had that place before.
+func takenOver(b book, own *nidkey.Key, reader roam.NID, r naming.Record) (next book, replaced roam.NID, err error) {
+	v := r.Vouch
+	r.Vouch = nidkey.Vouch{}
+	if len(b.Written(v.Old)) == 0 && b.record(r.NID).Key.Public == r.Key.Public {
+		return b, 0, nil
+	}
+	old := b.record(v.Old)
+	if err := vouched(own, reader, old, v); err != nil {
+		return b, 0, err
+	}
+	if in := b.inHosts(b.Written(v.Old)); len(in) > 0 {
+		return b, 0, control.Errorf(control.CodeConflict, "%v is written in %s, which Roam does not edit", v.Old,
+			in[0].Place).WithHint("its key vouches for the new one: put this line there, then `roam config reload`: %s",
+			succession(old, r).HostsLine())
+	}
+	next, err = b.succeed(v.Old, succession(old, r))
+	return next, v.Old, err
 }
 
 // vouched returns why the key of a record does not vouch for a line, or nil.
@@ -56,8 +63,7 @@ func vouched(own *nidkey.Key, reader roam.NID, old naming.Record, v nidkey.Vouch
 		return control.Errorf(control.CodeInvalid, "the old key vouched until %s only", v.Until.Format(time.RFC3339)).
 			WithHint(again)
 	}
-	secret, err := own.Shared(old.Key.Public)
-	if err == nil && v.Check(secret, reader) {
+	if secret, _ := own.Shared(old.Key.Public); v.Check(secret, reader) { // without a secret nothing is right
 		return nil
 	}
 	return control.Errorf(control.CodeInvalid, "the line was not made for this host by the known key of %v", v.Old).
@@ -114,7 +120,7 @@ func succeeded(b book, older roam.NID, r naming.Record) (book, error) {
 // oldKey returns the key that vouches for that of a host with an identifier; nil: none does.
 func oldKey(cfg config.Config, nid roam.NID, now time.Time) (*ilnp.OldKey, error) {
 	old, err := keyfile.ReadOld(cfg, now)
-	if err != nil || old == nil || old.NID == nid {
+	if old == nil || old.NID == nid {
 		return nil, err
 	}
 	return &ilnp.OldKey{Key: old.Key, NID: old.NID, Until: old.Until}, nil
