@@ -2,6 +2,7 @@ package paths
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/exp/exptest"
+	"roam/lab/live"
 	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/workload"
@@ -273,6 +275,44 @@ func TestCellsLeftOut(t *testing.T) {
 					t.Errorf("without %s: claim %s: measured %v, %q", out.name, c.ID, c.Measured, c.Reason)
 				}
 			}
+		}
+	}
+}
+
+// The parameters choose cells, which are measured in their order; a name that no cell has is an error.
+func TestEachCell(t *testing.T) {
+	var did []string
+	note := func(what string) func(cell) { return func(c cell) { did = append(did, what+c.name) } }
+	broken := errors.New("broken")
+	for chosen, want := range map[string][]string{
+		"udp,tcp": {"run tcp", "run udp", "miss death"}, "death": {"miss tcp", "miss udp", "run death"}, "tcp,nothing": nil,
+	} {
+		did = nil
+		env := &exp.Env{Params: exp.Params{"cells": chosen}, View: &live.View{}}
+		err := eachCell(env, equal, note("miss "), func(c cell) error {
+			note("run ")(c)
+			return map[string]error{"death": broken}[c.name]
+		})
+		if !slices.Equal(did, want) || (err == nil) != (chosen == "udp,tcp") || chosen == "death" && err != broken {
+			t.Errorf("%s: %q, want %q: %v", chosen, did, want, err)
+		}
+	}
+}
+
+// The arms of a cell, and their links: alone is the better one, and datagrams are sent over all only.
+func TestArms(t *testing.T) {
+	for _, c := range slices.Concat(equal[:2], unequal) {
+		want := map[string][]string{"tcp": {alone, both, mptcp}, "rate20": {alone, both, mptcp}, "udp": {both}}[c.name]
+		if want == nil {
+			want = []string{alone, both}
+		}
+		if !slices.Equal(c.arms(), want) {
+			t.Errorf("%s has arms %q, want %q", c.name, c.arms(), want)
+		}
+		env := &exp.Env{Params: exp.Params{"queue_packets": 77.0}}
+		if one, all := c.access(env, alone), c.access(env, both); len(one) != 1 || len(all) != len(c.links) || !all[1].Up ||
+			one[0].Out.Rate != int64(c.links[0].mbps*1e6) || all[1].In.Delay != c.links[1].rtt/2 || all[1].In.QueuePackets != 77 {
+			t.Errorf("%s has links %+v, and %+v alone", c.name, all, one)
 		}
 	}
 }

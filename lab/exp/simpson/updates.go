@@ -61,7 +61,7 @@ func (v *seen) updates(ctx context.Context, env *exp.Env, s *site.Site) (err err
 			return err
 		}
 	}
-	in, out, err := all.read()
+	in, out, err := all.readSoFar()
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (v *seen) updates(ctx context.Context, env *exp.Env, s *site.Site) (err err
 	}
 	alone := roam.ILVFromAddr(site.Providers[0][0].Addr()).L64
 	return topo.Wait(ctx, "the border announces the link that is left", func() bool {
-		_, out, err := all.read()
+		_, out, err := all.readSoFar()
 		return err == nil && v.announced(out, alone, lost, env.Params.Int("announce_ms"))
 	})
 }
@@ -88,7 +88,7 @@ func (all borderCaptures) announce(ctx context.Context, n *node.Node, round int)
 	if err := os.WriteFile(n.Config, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	_, before, err := all.read()
+	_, before, err := all.readSoFar()
 	if err == nil {
 		_, err = n.Ask(ctx, "config", "reload")
 	}
@@ -96,13 +96,13 @@ func (all borderCaptures) announce(ctx context.Context, n *node.Node, round int)
 		return err
 	}
 	return topo.Wait(ctx, "the border passes an update on", func() bool {
-		_, after, err := all.read()
+		_, after, err := all.readSoFar()
 		return err == nil && len(after) > len(before)
 	})
 }
 
-// read reads the captures so far.
-func (all borderCaptures) read() (in, out []update, err error) {
+// readSoFar reads the captures so far.
+func (all borderCaptures) readSoFar() (in, out []update, err error) {
 	lists := map[string][]packets.Packet{}
 	for link, w := range all {
 		if lists[link], err = packets.Read(w.File, link); err != nil {
