@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"roam/lab/topo"
 )
 
 // ackRules are the rules by which the core counts, for each correspondent on a wire, the
@@ -43,11 +45,16 @@ func (s *Scene) Acknowledged(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	return acknowledged(all), nil
+}
+
+// acknowledged reads the counters of ackRules.
+func acknowledged(all map[string]topo.Counter) map[string]int {
 	acks := map[string]int{}
 	for name, c := range all {
 		if of, ok := strings.CutPrefix(name, "acks_"); ok {
 			acks[of] = c.Packets
 		}
 	}
-	return acks, nil
+	return acks
 }
