@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,9 +37,13 @@ func (c *commanded) Use(_ context.Context, _ *End, link string, on bool) error {
 	return c.err
 }
 
+// shown is what followed shows.
+var shown strings.Builder
+
 // followed carries out a schedule without a network.
 func followed(ctx context.Context, of arm.Arm, sys *commanded, plan Schedule) (*Trace, error) {
-	s := &Scene{Ends: []*End{{}}, env: &exp.Env{View: &live.View{}}, cfg: Config{Arm: of}, system: sys}
+	shown.Reset()
+	s := &Scene{Ends: []*End{{}}, env: &exp.Env{View: live.New(&shown)}, cfg: Config{Arm: of}, system: sys}
 	tr := &Trace{Start: time.Now()}
 	return tr, s.follow(ctx, tr, plan)
 }
@@ -57,6 +62,10 @@ func TestFollow(t *testing.T) {
 	tr, err := followed(t.Context(), arm.Plain, sys, plan)
 	if err != nil || !slices.Equal(sys.list, []string{"mode duality", "leave net1", "use net1"}) || called != 1 {
 		t.Errorf("did %q, called %d times: %v", sys.list, called, err)
+	}
+	got := strings.Count(shown.String(), "\n")
+	if got != 2 || !strings.Contains(shown.String(), arm.Plain.Name()+": -net1\n") {
+		t.Errorf("%d steps of 2 with a name are shown: %q", got, shown.String())
 	}
 	for i, d := range tr.Steps {
 		if d.Step.At != plan.Steps[i].At || d.At.Before(tr.At(d.Step.At)) || d.Over.Before(d.At) {

@@ -82,6 +82,19 @@ func TestSamplerFollowsTheRun(t *testing.T) {
 			}
 		}
 	}
+	for pid, p := range s.found {
+		if p.owner != result.OwnerWorkload {
+			continue
+		}
+		p.owner = result.OwnerEmulator // as before it executed its program
+		s.found[pid] = p
+		if s.find(); s.found[pid].owner != result.OwnerWorkload {
+			t.Errorf("a process of the run is looked at once only: it is of %s", s.found[pid].owner)
+		}
+		if fresh := (&sampler{root: root.Process.Pid}); !fresh.belongs(pid) || fresh.belongs(os.Getpid()) {
+			t.Error("where no process is known, descendants do not belong to the run, or others do")
+		}
+	}
 	if _, err := io.WriteString(commands, "\n"); err != nil {
 		t.Fatal(err)
 	}

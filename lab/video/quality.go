@@ -213,11 +213,11 @@ func identical(a, b string) (bool, error) {
 	for {
 		n, ea := io.ReadFull(ra, ba)
 		m, eb := io.ReadFull(rb, bb)
-		if !bytes.Equal(ba[:n], bb[:m]) {
-			return false, nil
+		if err := errors.Join(fault(ea), fault(eb)); err != nil || !bytes.Equal(ba[:n], bb[:m]) {
+			return false, err
 		}
-		if ea != nil || eb != nil {
-			return ended(ea) && ended(eb), errors.Join(fault(ea), fault(eb))
+		if ea != nil { // and so has the other one ended
+			return true, nil
 		}
 	}
 }

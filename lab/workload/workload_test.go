@@ -77,6 +77,12 @@ func TestIperfReport(t *testing.T) {
 		!strings.Contains(err.Error(), "unable to connect") {
 		t.Errorf("error %v", err)
 	}
+	var i Iperf
+	i.collect(&i.wrote.Server, "one")
+	i.collect(&i.wrote.Server, "two")
+	if i.wrote != (IperfRecord{Server: "one\ntwo\n"}) {
+		t.Errorf("collected %q", i.wrote)
+	}
 	if _, err = (IperfRecord{}).Report(); err == nil {
 		t.Error("an empty report was accepted")
 	}

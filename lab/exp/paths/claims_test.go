@@ -310,8 +310,9 @@ func TestArms(t *testing.T) {
 			t.Errorf("%s has arms %q, want %q", c.name, c.arms(), want)
 		}
 		env := &exp.Env{Params: exp.Params{"queue_packets": 77.0}}
-		if one, all := c.access(env, alone), c.access(env, both); len(one) != 1 || len(all) != len(c.links) || !all[1].Up ||
-			one[0].Out.Rate != int64(c.links[0].mbps*1e6) || all[1].In.Delay != c.links[1].rtt/2 || all[1].In.QueuePackets != 77 {
+		one, all := c.access(env, alone), c.access(env, both)
+		if len(one) != 1 || one[0].Out.Rate != int64(c.links[0].mbps*1e6) || len(all) != len(c.links) || !all[1].Up ||
+			all[1].In.Delay != c.links[1].rtt/2 || all[1].In.QueuePackets != 77 {
 			t.Errorf("%s has links %+v, and %+v alone", c.name, all, one)
 		}
 	}
@@ -417,9 +418,13 @@ func TestChangeClaims(t *testing.T) {
 	exptest.Claims(t, Experiments[3], nil, cases...)
 }
 
-// What counts as better and as the sum follows the rates after the change.
+// What counts as better and as the sum follows the rates after the change. BBR is measured over a cycle of
+// its own.
 func TestRatesAfterChange(t *testing.T) {
 	for _, c := range changes {
+		if want := map[string]time.Duration{"bbr": 10 * time.Second, "cubic": 2 * time.Second}[c.cc]; c.over() != want {
+			t.Errorf("%s is measured over %v, want %v", c.name, c.over(), want)
+		}
 		better, sum := c.after()
 		want := map[string][2]float64{"falls": {100, 120}, "swaps": {50, 70}, "shrinks": {100, 110}, "rises": {100, 200},
 			"bbr": {100, 110}}[c.name]

@@ -47,6 +47,21 @@ func TestFlowing(t *testing.T) {
 	}
 }
 
+// The download grows when there is more of it than before, and no other application's progress counts.
+func TestDownloadGrows(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	curl, ssh := &application{name: "curl"}, &application{name: "ssh"}
+	tr := &traffic{sessions: []workload.Session{ssh, curl}}
+	for i, n := range []uint64{0, 5, 5, 9} {
+		ssh.state.Progress = uint64(i)
+		curl.state = workload.State{Progress: n, Last: at(int64(i))}
+		tr.board()
+	}
+	if !slices.Equal(tr.curlGrew, []time.Time{at(1), at(3)}) || tr.curlSize != 9 {
+		t.Errorf("grew at %v to %d bytes", tr.curlGrew, tr.curlSize)
+	}
+}
+
 // The UDP probe is alive if what was sent in the last half second arrived, each way.
 func TestUDPOutcome(t *testing.T) {
 	const ms = time.Millisecond

@@ -162,6 +162,9 @@ func TestRates(t *testing.T) {
 	if list, err := ratesOf("1000, 20000"); err != nil || fmt.Sprint(list) != "[[1000 20000] [1000 20000]]" {
 		t.Error(list, err)
 	}
+	if list, err := ratesOf("1"); err != nil || fmt.Sprint(list) != "[[1] [1]]" {
+		t.Error(list, err)
+	}
 	if list, err := ratesOf(""); err != nil || len(list[0])+len(list[1]) > 0 {
 		t.Error(list, err)
 	}
@@ -218,6 +221,22 @@ func TestJudgedRates(t *testing.T) {
 		if f.datagramsLost > 0 != c.lost || f.fullLost > 0 != c.full {
 			t.Errorf("%s: lost %d of %d, with a full link %d of %d", name, f.datagramsLost, f.datagrams, f.fullLost, f.full)
 		}
+	}
+}
+
+// Tables and figures name a policy by its shares, and the one without Roam as what it is.
+func TestTitles(t *testing.T) {
+	if a, b := policies[0].title(), policies[3].title(); a != "IPv6" || b != "Roam, 80/20" {
+		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// Of datagrams of which none arrives, none is out of order.
+func TestNothingArrives(t *testing.T) {
+	x := newPassage(policies[1], frameSizes[0], 1000, false)
+	x.there = flow{}
+	if v := x.read(t); v.misorderedPct != 0 || v.goodput != 0 || v.sentPct != 0 {
+		t.Errorf("nothing was sent: %g %% out of order, %g Mb/s, %g %% sent", v.misorderedPct, v.goodput, v.sentPct)
 	}
 }
 

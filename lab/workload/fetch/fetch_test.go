@@ -171,6 +171,18 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestSizes: each size is at least a byte and at most a gibibyte.
+func TestSizes(t *testing.T) {
+	if list, err := parseSizes("1,5,1073741824"); err != nil || !slices.Equal(list, []int{1, 5, 1 << 30}) {
+		t.Errorf("%v, %v", list, err)
+	}
+	for _, text := range []string{"", "0", "-1", "1073741825", "5,x", "5,"} {
+		if list, err := parseSizes(text); err == nil {
+			t.Errorf("%q is %v", text, list)
+		}
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	for _, line := range []string{"", "1", "x 2", "0 5", "1 -2"} {
 		if _, _, err := Parse(line); err == nil {
