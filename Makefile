@@ -46,7 +46,7 @@ ARCHES    ?= amd64 arm64
 OUT       ?= out
 
 .PHONY: help build demo test test-ready test-unit test-priv test-kernels test-guest test-replay test-race test-mutants \
-	release-check bench results lab generate \
+	test-faults release-check bench results lab generate \
 	generate-check fuzz soak lint scorecard setup-build setup-demo setup-lab setup-test setup-kernels \
 	setup-guest \
 	install uninstall deb clean
@@ -98,6 +98,9 @@ test-race: setup-test ## run the pure packages' tests with the race detector, in
 
 test-mutants: setup-build ## plant faults in what judges measurements; fail if tests do not notice 98 % (ARGS='-only PATH'; ARGS=-keys: of keys, all)
 	$(GO) run ./internal/house/mutants $(ARGS)
+
+test-faults: setup-test ## plant the known faults of internal/house/faults, one at a time; fail if a test does not catch its own
+	$(GO) run ./internal/house/faults $(ARGS)
 
 lab: setup-lab build ## run every experiment quickly (LAB_MINUTES) and draw one page over all, or one: EXP=name ARGS='--preset paper'
 	@if [ -z "$(EXP)" ]; then LAB_MINUTES=$(LAB_MINUTES) build/lab $(OUT)/lab; else \

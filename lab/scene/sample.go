@@ -2,6 +2,8 @@ package scene
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,16 +92,13 @@ func (s *sampler) ask(ctx context.Context) {
 }
 
 func (s *sampler) take() {
-	now := Sample{At: time.Now(), Out: map[string]uint64{}, In: map[string]uint64{}, Towards: map[string]uint64{}}
-	for name, k := range s.s.Mobile().Links { // at once, without a system call: they are compared
-		now.Out[name] = k.Counters(linkem.AB).DeliveredBytes
-		now.In[name] = k.Counters(linkem.BA).DeliveredBytes
-	}
-	for name := range s.s.Mobile().Links {
-		if stats, err := s.s.Core.Stats(s.s.Mobile().Routers[name].Name()); err == nil {
-			now.Towards[name] = stats.TxPackets
-		}
-	}
+	m := s.s.Mobile()
+	now := sampleOf(time.Now(), slices.Collect(maps.Keys(m.Links)), func(link string, way linkem.Direction) uint64 {
+		return m.Links[link].Counters(way).DeliveredBytes
+	}, func(link string) (uint64, error) {
+		stats, err := s.s.Core.Stats(m.Routers[link].Name())
+		return stats.TxPackets, err
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.samples = append(s.samples, now)
@@ -109,6 +108,22 @@ func (s *sampler) take() {
 	if n := len(s.samples); n > 5 {
 		s.s.env.View.Links(s.links(s.samples[n-6], now))
 	}
+}
+
+// sampleOf reads the counters of links: first, without a system call between them, those that are compared.
+// A network of which the core cannot tell is left out.
+func sampleOf(at time.Time, links []string, delivered func(link string, way linkem.Direction) uint64,
+	towards func(link string) (uint64, error)) Sample {
+	now := Sample{At: at, Out: map[string]uint64{}, In: map[string]uint64{}, Towards: map[string]uint64{}}
+	for _, name := range links {
+		now.Out[name], now.In[name] = delivered(name, linkem.AB), delivered(name, linkem.BA)
+	}
+	for _, name := range links {
+		if n, err := towards(name); err == nil {
+			now.Towards[name] = n
+		}
+	}
+	return now
 }
 
 // links returns the links in the form of the live view.

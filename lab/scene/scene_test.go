@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -47,7 +48,8 @@ func TestDualityGoesThereAndBack(t *testing.T) {
 		if used[step.Link] = step.Op != Disable; !used[step.Link] {
 			delete(used, step.Link)
 		}
-		if len(used) != want[i] {
+		sign := map[bool]string{true: "-"}[step.Op == Disable]
+		if len(used) != want[i] || step.Name != cmp.Or(sign, "+")+step.Link {
 			t.Errorf("%d links after %s, want %d", len(used), step.Name, want[i])
 		}
 	}

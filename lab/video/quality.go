@@ -90,31 +90,41 @@ func Compare(ctx context.Context, dir, sent, got string) (Quality, error) {
 	if err := compare(ctx, sent, got, ssim, psnr); err != nil {
 		return q, err
 	}
-	s, err := readStats(ssim, "All")
-	if err != nil {
-		return q, err
+	texts := [2]string{}
+	for i, path := range []string{ssim, psnr} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return q, fmt.Errorf("read figures of frames: %w", err)
+		}
+		texts[i] = string(b)
 	}
-	p, err := readStats(psnr, "psnr_avg")
-	if err != nil {
-		return q, err
-	}
-	return q, q.fill(s, p)
+	return Read(q.Frames, texts[0], texts[1])
 }
 
-// fill stores the figures of the compared frames, which are the last ones.
-func (q *Quality) fill(ssim, psnr []float64) error {
-	if len(ssim) != len(psnr) || len(ssim) > q.Frames {
-		return fmt.Errorf("compare streams: %d frames have SSIM and %d have PSNR, of %d", len(ssim), len(psnr), q.Frames)
+// Read reads the SSIM and the PSNR of the compared frames, which are the last ones of the sent stream,
+// as ffmpeg writes them.
+func Read(frames int, ssim, psnr string) (Quality, error) {
+	q := Quality{Frames: frames}
+	s, err := figures(ssim, "All")
+	if err != nil {
+		return q, err
 	}
-	q.Missing = q.Frames - len(ssim)
-	q.SSIM = append(make([]float64, q.Missing), ssim...)
+	p, err := figures(psnr, "psnr_avg")
+	if err != nil {
+		return q, err
+	}
+	if len(s) != len(p) || len(s) > frames {
+		return q, fmt.Errorf("compare streams: %d frames have SSIM and %d have PSNR, of %d", len(s), len(p), frames)
+	}
+	q.Missing = frames - len(s)
+	q.SSIM = append(make([]float64, q.Missing), s...)
 	q.Imperfect = map[int]float64{}
-	for i, v := range psnr {
+	for i, v := range p {
 		if !math.IsInf(v, 1) {
 			q.Imperfect[q.Missing+i] = v
 		}
 	}
-	return nil
+	return q, nil
 }
 
 // decode are the options for a damaged input: keep its own clock, and drop no frame because
@@ -169,14 +179,10 @@ func frames(ctx context.Context, path string) (int, error) {
 // (18.1)".
 func field(name string) *regexp.Regexp { return regexp.MustCompile(`(?:^| )` + name + `:(\S+)`) }
 
-func readStats(path, name string) ([]float64, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read figures of frames: %w", err)
-	}
-	var out []float64
+// figures reads one figure of each frame.
+func figures(text, name string) (out []float64, err error) {
 	want := field(name)
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(text) {
 		m := want.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			return nil, fmt.Errorf("read figures of frames: no %s in %q", name, line)
@@ -207,11 +213,11 @@ func identical(a, b string) (bool, error) {
 	for {
 		n, ea := io.ReadFull(ra, ba)
 		m, eb := io.ReadFull(rb, bb)
-		if !bytes.Equal(ba[:n], bb[:m]) {
-			return false, nil
+		if err := errors.Join(fault(ea), fault(eb)); err != nil || !bytes.Equal(ba[:n], bb[:m]) {
+			return false, err
 		}
-		if ea != nil || eb != nil {
-			return ended(ea) && ended(eb), errors.Join(fault(ea), fault(eb))
+		if ea != nil { // and so has the other one ended
+			return true, nil
 		}
 	}
 }

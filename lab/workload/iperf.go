@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,8 +37,11 @@ type Iperf struct {
 	server *process
 	client *process
 	mu     sync.Mutex
-	json   bytes.Buffer
+	wrote  IperfRecord
 }
+
+// IperfRecord is what both ends of a test wrote: the client a report in JSON, the server text.
+type IperfRecord struct{ Client, Server string }
 
 // IperfReport is the client's final report.
 type IperfReport struct {
@@ -47,6 +49,7 @@ type IperfReport struct {
 	Bytes       float64   // received
 	LostPackets int       // UDP only
 	Packets     int       // UDP only
+	Misordered  int       // UDP only: received after one with a higher number
 	Retransmits int       // TCP only
 	Streams     []float64 // TCP only: Mb/s received, of each connection
 	Samples     []float64 // Mb/s per interval as the client saw it
@@ -68,6 +71,7 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 	total := uint64(0)
 	i.server, err = start(server.AppCommand(ctx, opt.wrapped(prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5",
 		"--forceflush")...), func(p *process, line string) {
+		i.collect(&i.wrote.Server, line)
 		if seconds, rate, ok := serverInterval(line); ok && rate > 0 {
 			total += uint64(rate * seconds)
 			p.grow(total, fmt.Sprintf("%.1f Mb/s", rate/1000))
@@ -80,8 +84,9 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 		i.server.kill()
 		return nil, err
 	}
-	if i.client, err = start(client.AppCommand(ctx, opt.wrapped(append([]string{prog}, opt.args()...)...)...),
-		i.collect); err != nil {
+	i.client, err = start(client.AppCommand(ctx, opt.wrapped(append([]string{prog}, opt.args()...)...)...),
+		func(_ *process, line string) { i.collect(&i.wrote.Client, line) })
+	if err != nil {
 		i.server.kill()
 		return nil, err
 	}
@@ -122,11 +127,10 @@ func (o IperfOptions) args() []string {
 	return a
 }
 
-func (i *Iperf) collect(_ *process, line string) {
+func (i *Iperf) collect(to *string, line string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.json.WriteString(line)
-	i.json.WriteByte('\n')
+	*to += line + "\n"
 }
 
 // Name returns the name given in the options.
@@ -142,10 +146,8 @@ func (i *Iperf) State() State {
 // Wait waits for the end of the test and returns the client's report. An interrupted test
 // is an error.
 func (i *Iperf) Wait(ctx context.Context) (IperfReport, error) {
-	err := i.client.wait(ctx)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	r, perr := parseIperf(i.json.Bytes())
+	rec, err := i.Record(ctx)
+	r, perr := rec.Report()
 	if err != nil {
 		if perr != nil {
 			err = fmt.Errorf("%w: %w", err, perr)
@@ -153,6 +155,18 @@ func (i *Iperf) Wait(ctx context.Context) (IperfReport, error) {
 		return r, err
 	}
 	return r, perr
+}
+
+// Record waits for the end of the test and returns what both ends wrote. Only the server knows the
+// order of datagrams, so the test ends when it does.
+func (i *Iperf) Record(ctx context.Context) (IperfRecord, error) {
+	err := i.client.wait(ctx)
+	if err == nil && i.opt.UDP {
+		err = i.server.wait(ctx)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.wrote, err
 }
 
 // Kill kills client and server.
@@ -186,8 +200,12 @@ type iperfSum struct {
 	Packets     int     `json:"packets"`
 }
 
-// parseIperf reads the client's JSON. With UDP it uses the receiver's sum, if present.
-func parseIperf(b []byte) (IperfReport, error) {
+// misordered is the line of the server's text output about one stream of datagrams; there is none if
+// all came in order. The client's JSON does not have the number unless the client receives.
+var misordered = regexp.MustCompile(`(?m)^\[SUM\].* sec +(\d+) datagrams received out-of-order$`)
+
+// Report reads what both ends wrote. With UDP it uses the receiver's sum, if present.
+func (w IperfRecord) Report() (IperfReport, error) {
 	var doc struct {
 		Intervals []struct {
 			Sum iperfSum `json:"sum"`
@@ -198,6 +216,9 @@ func parseIperf(b []byte) (IperfReport, error) {
 			Received *iperfSum `json:"sum_received"`
 			Streams  []struct {
 				Receiver *iperfSum `json:"receiver"`
+				UDP      struct {
+					Misordered int `json:"out_of_order"`
+				} `json:"udp"`
 			} `json:"streams"`
 			CPU struct {
 				Host   float64 `json:"host_total"`
@@ -207,7 +228,7 @@ func parseIperf(b []byte) (IperfReport, error) {
 		Error string `json:"error"`
 	}
 	var r IperfReport
-	if err := json.Unmarshal(b, &doc); err != nil {
+	if err := json.Unmarshal([]byte(w.Client), &doc); err != nil {
 		return r, fmt.Errorf("decode report of iperf3: %w", err)
 	}
 	for _, i := range doc.Intervals {
@@ -220,7 +241,12 @@ func parseIperf(b []byte) (IperfReport, error) {
 	if s := doc.End.Received; s != nil {
 		r.Bytes, r.Mbps = s.Bytes, s.BPS/1e6
 	}
+	for _, m := range misordered.FindAllStringSubmatch(w.Server, -1) {
+		n, _ := strconv.Atoi(m[1]) // digits
+		r.Misordered += n
+	}
 	for _, s := range doc.End.Streams {
+		r.Misordered += s.UDP.Misordered
 		if s.Receiver != nil {
 			r.Streams = append(r.Streams, s.Receiver.BPS/1e6)
 		}

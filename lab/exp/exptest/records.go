@@ -90,13 +90,23 @@ func UDP(t testing.TB, length, pause, delay time.Duration, change func(*Datagram
 // not while quiet says so, and reads it.
 func TCP(t testing.TB, length, pause time.Duration, quiet func(time.Duration) bool) tcpflow.Stream {
 	t.Helper()
+	return Reads(t, length, pause, func(at time.Duration) int {
+		if quiet != nil && quiet(at) {
+			return 0
+		}
+		return 1000
+	})
+}
+
+// Reads is TCP with as many bytes after each pause as size says; of none there is no record.
+func Reads(t testing.TB, length, pause time.Duration, size func(time.Duration) int) tcpflow.Stream {
+	t.Helper()
 	var rd []byte
 	for at := time.Duration(0); at < length; at += pause {
-		if quiet != nil && quiet(at) {
-			continue
+		if n := size(at); n > 0 {
+			rd = binary.BigEndian.AppendUint64(rd, uint64(At(at).UnixNano()))
+			rd = binary.BigEndian.AppendUint64(rd, uint64(n))
 		}
-		rd = binary.BigEndian.AppendUint64(rd, uint64(At(at).UnixNano()))
-		rd = binary.BigEndian.AppendUint64(rd, 1000)
 	}
 	base := filepath.Join(t.TempDir(), "tcp")
 	write(t, base+".rd", rd)

@@ -14,6 +14,7 @@ import (
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
+	"roam/lab/workload/tcpflow"
 )
 
 // change is a network in which the rate of a link changes under one connection.
@@ -69,7 +70,6 @@ func runChanges(ctx context.Context, env *exp.Env) error {
 
 // measure runs one connection from the mobile host to its correspondent.
 func (c change) measure(ctx context.Context, env *exp.Env) (o changed, err error) {
-	o.Name = c.name
 	s, err := c.build(ctx, env, c.name, arm.Roam, both)
 	if err != nil {
 		return o, err
@@ -87,12 +87,9 @@ func (c change) measure(ctx context.Context, env *exp.Env) (o changed, err error
 	if err := topo.Wait(wctx, "a connection", func() bool { return tcp.State().Progress > 0 }); err != nil {
 		return o, err
 	}
-	later := linkem.Params{
-		Delay: c.links[c.link].rtt / 2, Rate: int64(c.to * 1e6), QueuePackets: env.Params.Int("queue_packets"),
-	}
-	t, err := s.Run(ctx, scene.Schedule{Length: changeLead + changeLate + c.over(), Steps: []scene.Step{
-		{At: changeLead, Op: scene.Alter, Link: fmt.Sprintf("net%d", c.link+1), Out: later, In: later},
-	}}, func() []live.Session { return []live.Session{workload.Row(tcp)} })
+	t, err := s.Run(ctx, c.plan(env.Params.Int("queue_packets")), func() []live.Session {
+		return []live.Session{workload.Row(tcp)}
+	})
 	if err != nil {
 		return o, err
 	}
@@ -100,6 +97,20 @@ func (c change) measure(ctx context.Context, env *exp.Env) (o changed, err error
 	if err != nil {
 		return o, err
 	}
+	return c.read(stream, t), nil
+}
+
+// plan changes the link once, with room for so many packets.
+func (c change) plan(queue int) scene.Schedule {
+	later := linkem.Params{Delay: c.links[c.link].rtt / 2, Rate: int64(c.to * 1e6), QueuePackets: queue}
+	return scene.Schedule{Length: changeLead + changeLate + c.over(), Steps: []scene.Step{
+		{At: changeLead, Op: scene.Alter, Link: fmt.Sprintf("net%d", c.link+1), Out: later, In: later},
+	}}
+}
+
+// read takes the figures from the receiving application's record and the change that was made.
+func (c change) read(stream tcpflow.Stream, t *scene.Trace) changed {
+	o := changed{Name: c.name}
 	mbps := func(from time.Time, over time.Duration) float64 {
 		return float64(stream.Bytes(from, from.Add(over))) * 8 / 1e6 / over.Seconds()
 	}
@@ -110,7 +121,7 @@ func (c change) measure(ctx context.Context, env *exp.Env) (o changed, err error
 	at := t.Steps[0].At
 	o.Soon = mbps(at.Add(changeSoon), changeOver) / (better * dataOfFrame)
 	o.Late = mbps(at.Add(changeLate), c.over()) / (sum * dataOfFrame)
-	return o, nil
+	return o
 }
 
 // over returns how long the connection is measured in the end.

@@ -1,13 +1,22 @@
 package paths
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/exp/exptest"
+	"roam/lab/live"
 	"roam/lab/result"
+	"roam/lab/scene"
+	"roam/lab/workload"
 )
 
 // fault is what one cell shows beside what it should.
@@ -15,20 +24,66 @@ type fault struct {
 	mbps   float64 // of all runs over both links, in place of sound ones
 	once   float64 // of one run
 	mptcp  float64
-	lost   float64 // in one run
+	lost   int     // datagrams, in one run
 	least  float64 // of the slowest connection in one run, in place of a sound one
 	held   float64 // ms for which a connection stands still besides
 	single float64 // ms more where Multipath TCP has one link
 	full   bool    // the receiver's socket was full
 }
 
-// measured returns what a cell gave in three runs, just within the bounds: over the better link
-// alone a transfer gets 95 % of its rate.
-func measured(c cell, f fault) *outcome {
-	o := &outcome{cell: c, mbps: make(map[string][]float64), lost: []float64{0, f.lost, 0}}
-	if f.full {
-		o.buffers = 1
+// stored is what an interrupted experiment has of a cell.
+func stored[T any](t *testing.T, v T) (kept T) {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &kept)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// tcpRecord is what iperf3 writes of connections at these rates, in Mb/s: as sent they are faster.
+func tcpRecord(mbps ...float64) record {
+	var streams []string
+	sum := 0.0
+	for i, x := range mbps {
+		sum += x
+		streams = append(streams, fmt.Sprintf(`{"sender":{"socket":%d,"bits_per_second":%f,"retransmits":3,"sender":true},`+
+			`"receiver":{"socket":%d,"bits_per_second":%f,"sender":true}}`, 5+2*i, 1.1e6*x, 5+2*i, 1e6*x))
+	}
+	return record{
+		iperf: workload.IperfRecord{Client: fmt.Sprintf(`{"start":{},"intervals":[{"sum":{"bits_per_second":%f}}],`+
+			`"end":{"streams":[%s],"sum_sent":{"bits_per_second":%f,"retransmits":3},`+
+			`"sum_received":{"bits_per_second":%f},"cpu_utilization_percent":{"host_total":9,"remote_total":9}}}`,
+			1.2e6*sum, strings.Join(streams, ","), 1.1e6*sum, 1e6*sum)},
+		sockets: [2]string{counters(4), counters(4)}, drops: map[string]uint64{"cut": 7, "queue": 2, "refused": 1},
+	}
+}
+
+// udpRecord is what it writes of 20,000 datagrams; one in a hundred comes late.
+func udpRecord(lost, late, before, after int) record {
+	return record{
+		iperf: workload.IperfRecord{
+			Client: fmt.Sprintf(`{"end":{"streams":[{"udp":{"lost_packets":%d,"out_of_order":0}}],`+
+				`"sum":{"bits_per_second":95e6,"lost_packets":%d,"packets":20000,"sender":true}}}`, lost, lost),
+			Server: fmt.Sprintf("[  5]   0.00-8.00   sec  90.6 MBytes  95000 Kbits/sec  0.019 ms  %d/20000 (0%%)  receiver\n"+
+				"[SUM]  0.0-8.0 sec  %d datagrams received out-of-order\n", lost, late),
+		},
+		sockets: [2]string{counters(before), counters(after)},
+	}
+}
+
+// counters is a part of /proc/net/snmp6.
+func counters(full int) string {
+	return fmt.Sprintf("Udp6InErrors                    \t99\nUdp6RcvbufErrors                \t%d\n", full)
+}
+
+// measured reads the records of three runs of a cell, just within the bounds: over the better link
+// alone a transfer gets 95 % of its rate.
+func measured(t *testing.T, c cell, f fault) outcome {
+	t.Helper()
 	one, sum := 0.95*c.links[0].mbps, 0.0
 	for _, l := range c.links[:len(c.links)-c.long] {
 		sum += 0.95 * l.mbps
@@ -40,30 +95,66 @@ func measured(c cell, f fault) *outcome {
 	if f.mbps > 0 {
 		good = f.mbps * one
 	}
+	var o outcome
 	for i := range 3 {
-		mbps := good
+		mbps, least := good, 0.11*sum
 		if f.once > 0 && i == 1 {
 			mbps = f.once * one
 		}
-		least := 0.11 * sum
 		if f.least > 0 && i == 1 {
 			least = f.least * sum
 		}
-		o.least = append(o.least, least)
-		o.mbps[alone] = append(o.mbps[alone], one)
-		o.mbps[both] = append(o.mbps[both], mbps)
-		o.mbps[mptcp] = append(o.mbps[mptcp], max(f.mptcp*one, good))
+		by := map[string]record{alone: tcpRecord(one), both: tcpRecord(mbps), mptcp: tcpRecord(max(f.mptcp*one, good))}
+		if c.flows > 1 {
+			by[both] = tcpRecord((mbps-least)/2, least, (mbps-least)/2)
+		}
+		if c.udp > 0 {
+			full := map[bool]int{f.full && i == 0: 1}[true]
+			by = map[string]record{both: udpRecord(map[int]int{1: f.lost}[i], 200-10*i, 3, 3+full)}
+		}
+		for _, arm := range c.arms() {
+			if err := o.add(arm, by[arm]); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	return o
+	return stored(t, o)
 }
 
-// judged returns what a cell gave, whatever its load.
-func judged(c cell, f fault) interface{ metrics(*result.Result) } {
-	if c.death {
-		return death{c.name, map[string][]float64{"roam": {5, 100, 300 + f.held, 400},
-			"mptcp": {5, 200, 310, 1000 + f.single}}}
+// died reads the records of a connection that stands still for so long, in ms, as each link in turn dies,
+// and long before: cuts that hit a link without data do not count.
+func died(t *testing.T, c cell, f fault) death {
+	t.Helper()
+	d, plan := death{Name: c.name}, c.deaths(100)
+	var steps []scene.Done
+	for _, s := range plan.Steps {
+		steps = append(steps, scene.Done{Step: s, At: exptest.At(s.At)})
 	}
-	return measured(c, f)
+	for _, a := range []struct {
+		arm  arm.Arm
+		gaps []float64
+	}{{arm.Roam, []float64{5, 100}}, {arm.MPTCP, []float64{5, 200}}, {arm.Roam, []float64{300 + f.held, 400}},
+		{arm.MPTCP, []float64{310, 1000 + f.single}}} {
+		d.add(a.arm, exptest.TCP(t, plan.Length, 5*ms, func(at time.Duration) bool {
+			quiet := at < 2900*ms
+			for i, gap := range a.gaps {
+				cut := plan.Steps[2*i].At
+				quiet = quiet || at > cut && at < cut+time.Duration(gap)*ms
+			}
+			return quiet
+		}), steps)
+	}
+	return stored(t, d)
+}
+
+// judged sets the metrics of a cell, whatever its load.
+func judged(t *testing.T, c cell, f fault) func(*result.Result) {
+	t.Helper()
+	if c.death {
+		return died(t, c, f).metrics
+	}
+	o := measured(t, c, f)
+	return func(r *result.Result) { o.metrics(c, r) }
 }
 
 // also are the claims that fail with one: less than the better link is less than the sum.
@@ -73,17 +164,25 @@ var also = map[string][]string{"rate50-better": {"rate50-sum"}, "rate20-better":
 // Each claim fails by a record just beyond its bound, and by no other.
 func TestEachClaimSeesRed(t *testing.T) {
 	test := func(e exp.Experiment, cells []cell, faults map[string]map[string]fault) {
+		sound := make(map[string]func(*result.Result))
+		for _, c := range cells {
+			sound[c.name] = judged(t, c, fault{})
+		}
 		var cases []exptest.Case
 		add := func(name string, red, grey []string, bad map[string]fault) {
+			cells, all := cells, maps.Clone(sound)
+			for name, f := range bad {
+				all[name] = judged(t, cells[slices.IndexFunc(cells, func(c cell) bool { return c.name == name })], f)
+			}
 			cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
-				for _, c := range cells {
-					judged(c, bad[c.name]).metrics(r)
+				for _, metrics := range all {
+					metrics(r)
 				}
 			}})
 		}
 		add("sound", nil, nil, nil)
-		if slices.ContainsFunc(cells, func(c cell) bool { return c.death }) {
-			add("Multipath TCP over one link", nil, []string{"death-mptcp"}, map[string]fault{"death": {single: 2000}})
+		if sound["death"] != nil {
+			add("Multipath TCP over one link", nil, []string{"death-mptcp"}, map[string]fault{"death": {single: 1905}})
 		}
 		add("a full socket", nil, []string{"udp-lost"}, map[string]fault{"udp": {lost: 1, full: true}})
 		for id, bad := range faults {
@@ -112,6 +211,48 @@ func TestEachClaimSeesRed(t *testing.T) {
 	test(Experiments[1], unequal, red)
 }
 
+// The figures that no claim judges: the order of datagrams, full queues, rates, cuts that hit nothing.
+func TestFiguresBeside(t *testing.T) {
+	r := result.New("")
+	for _, c := range equal {
+		judged(t, c, fault{})(r)
+	}
+	judged(t, unequal[6], fault{})(r) // flows
+	for metric, want := range map[string]float64{
+		"udp_misordered_pct": 1, "udp_rcvbuf_errors": 0, "udp_both_mbps": 95, "udp_overflow": 0, "tcp_overflow": 27,
+		"tcp_alone_mbps": 95, "tcp_mptcp_mbps": 178.6, "flows_least": 0.11,
+		"death_roam_worst_ms": 400, "death_roam_hits": 3, "death_roam_ms": 300, "death_mptcp_hits": 3, "death_mptcp_ms": 310,
+	} {
+		if got := r.Metrics[metric]; got < want-1e-4 || got > want+1e-4 {
+			t.Errorf("%s is %g, want %g", metric, got, want)
+		}
+	}
+	d := death{Name: "death", Gaps: map[string][]float64{"roam": {59}, "mptcp": {60}}}
+	r = result.New("")
+	d.metrics(r)
+	if r.Unmeasured["death_roam_ms"] == "" || r.Unmeasured["death_to_mptcp"] == "" || r.Metrics["death_mptcp_ms"] != 60 {
+		t.Errorf("no cut hit: %v, not measured %v", r.Metrics, r.Unmeasured)
+	}
+}
+
+// A record that lacks something is an error, not a figure.
+func TestBadRecords(t *testing.T) {
+	for name, rec := range map[string]record{
+		"no report":   {sockets: [2]string{counters(1), counters(1)}},
+		"no counters": {iperf: tcpRecord(1).iperf, sockets: [2]string{counters(1), "Udp6InErrors 1\n"}},
+		"no number":   {iperf: tcpRecord(1).iperf, sockets: [2]string{"Udp6RcvbufErrors x\n", counters(1)}},
+	} {
+		var o outcome
+		if err := o.add(both, rec); err == nil {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	var f fetched
+	if err := f.add(both, "100000 5\n", 1); err == nil {
+		t.Errorf("a size is missing: %v", f)
+	}
+}
+
 // A cell that is left out leaves all of its claims, and none of another cell, not measured.
 func TestCellsLeftOut(t *testing.T) {
 	for i, cells := range [][]cell{equal, unequal} {
@@ -119,13 +260,17 @@ func TestCellsLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		sound := make(map[string]func(*result.Result))
+		for _, c := range cells {
+			sound[c.name] = judged(t, c, fault{})
+		}
 		for _, out := range cells {
 			r := result.New("")
 			for _, c := range cells {
 				if c.name == out.name {
 					c.miss(r)
 				} else {
-					judged(c, fault{}).metrics(r)
+					sound[c.name](r)
 				}
 			}
 			r.Judge(expect)
@@ -139,25 +284,74 @@ func TestCellsLeftOut(t *testing.T) {
 	}
 }
 
-// Short transfers: each claim fails by one cell just beyond its bound, and by no other.
-func TestFetchClaims(t *testing.T) {
-	of := func(name, size, end string, factor float64) fetched {
-		f := fetched{Name: name, Took: map[string]map[int][]float64{alone: {}, both: {}}}
-		for _, z := range fetchSizes {
-			f.Took[alone][z.bytes] = []float64{90, 100, 140}
-			f.Took[both][z.bytes] = []float64{80, 109, 149}
-			if z.name == size && end == "median" {
-				f.Took[both][z.bytes][1] *= factor
-			} else if z.name == size {
-				f.Took[both][z.bytes][2] *= factor
+// The parameters choose cells, which are measured in their order; a name that no cell has is an error.
+func TestEachCell(t *testing.T) {
+	var did []string
+	note := func(what string) func(cell) { return func(c cell) { did = append(did, what+c.name) } }
+	broken := errors.New("broken")
+	for chosen, want := range map[string][]string{
+		"udp,tcp": {"run tcp", "run udp", "miss death"}, "death": {"miss tcp", "miss udp", "run death"}, "tcp,nothing": nil,
+	} {
+		did = nil
+		env := &exp.Env{Params: exp.Params{"cells": chosen}, View: &live.View{}}
+		err := eachCell(env, equal, note("miss "), func(c cell) error {
+			note("run ")(c)
+			return map[string]error{"death": broken}[c.name]
+		})
+		if !slices.Equal(did, want) || (err == nil) != (chosen == "udp,tcp") || chosen == "death" && err != broken {
+			t.Errorf("%s: %q, want %q: %v", chosen, did, want, err)
+		}
+	}
+}
+
+// The arms of a cell, and their links: alone is the better one, and datagrams are sent over all only.
+func TestArms(t *testing.T) {
+	for _, c := range slices.Concat(equal[:2], unequal) {
+		want := map[string][]string{"tcp": {alone, both, mptcp}, "rate20": {alone, both, mptcp}, "udp": {both}}[c.name]
+		if want == nil {
+			want = []string{alone, both}
+		}
+		if !slices.Equal(c.arms(), want) {
+			t.Errorf("%s has arms %q, want %q", c.name, c.arms(), want)
+		}
+		env := &exp.Env{Params: exp.Params{"queue_packets": 77.0}}
+		one, all := c.access(env, alone), c.access(env, both)
+		if len(one) != 1 || one[0].Out.Rate != int64(c.links[0].mbps*1e6) || len(all) != len(c.links) || !all[1].Up ||
+			all[1].In.Delay != c.links[1].rtt/2 || all[1].In.QueuePackets != 77 {
+			t.Errorf("%s has links %+v, and %+v alone", c.name, all, one)
+		}
+	}
+}
+
+// took is what the fetching application writes of three transfers of each size: they take so many ms, of
+// one size one or another so much longer.
+func took(t *testing.T, name, size, end string, factor float64) fetched {
+	t.Helper()
+	f := fetched{Name: name}
+	for arm, times := range map[string][]float64{alone: {90, 100, 140}, both: {80, 109, 149}} {
+		var output strings.Builder
+		for i, took := range times {
+			for _, z := range fetchSizes {
+				of := 1.0
+				if arm == both && z.name == size && end == []string{"", "median", "worst"}[i] {
+					of = factor
+				}
+				fmt.Fprintln(&output, z.bytes, int64(took*of*1e6))
 			}
 		}
-		return f
+		if err := f.add(arm, output.String(), 3); err != nil {
+			t.Fatal(err)
+		}
 	}
+	return stored(t, f)
+}
+
+// Short transfers: each claim fails by one cell just beyond its bound, and by no other.
+func TestFetchClaims(t *testing.T) {
 	judge := func(bad fetched) func(*result.Result, int) {
 		return func(r *result.Result, _ int) {
 			for _, c := range fetches {
-				f := of(c.name, "", "", 1)
+				f := took(t, c.name, "", "", 1)
 				if bad.Name == c.name {
 					f = bad
 				}
@@ -170,38 +364,72 @@ func TestFetchClaims(t *testing.T) {
 		for _, z := range fetchSizes {
 			id := c.name + "-" + z.name
 			cases = append(cases,
-				exptest.Case{Name: id, Red: []string{id}, Judge: judge(of(c.name, z.name, "median", 1.02))},
-				exptest.Case{Name: id + " once", Red: []string{id + "-worst"}, Judge: judge(of(c.name, z.name, "worst", 1.02))})
+				exptest.Case{Name: id, Red: []string{id}, Judge: judge(took(t, c.name, z.name, "median", 1.02))},
+				exptest.Case{Name: id + " once", Red: []string{id + "-worst"},
+					Judge: judge(took(t, c.name, z.name, "worst", 1.02))})
 		}
 	}
 	exptest.Claims(t, Experiments[2], nil, cases...)
 }
 
+// followed reads the record of an application that gets these parts of the better link soon after a
+// change, and of both links late, and little at other times.
+func followed(t *testing.T, c change, soon, late float64) changed {
+	t.Helper()
+	plan := c.plan(100)
+	better, sum := c.after()
+	mbps := func(at time.Duration) float64 {
+		switch since := at - plan.Steps[0].At; {
+		case since >= changeSoon && since < changeSoon+changeOver:
+			return soon * better
+		case since >= changeLate && since < changeLate+c.over():
+			return late * sum
+		}
+		return 0.3 * better
+	}
+	const pause = 10 * ms
+	stream := exptest.Reads(t, plan.Length, pause, func(at time.Duration) int {
+		return int(mbps(at) * dataOfFrame * 1e6 / 8 * pause.Seconds())
+	})
+	return stored(t, c.read(stream, &scene.Trace{Start: exptest.Origin, End: exptest.At(plan.Length),
+		Steps: []scene.Done{{Step: plan.Steps[0], At: exptest.At(plan.Steps[0].At)}}}))
+}
+
 // Links that change: the same.
 func TestChangeClaims(t *testing.T) {
-	judge := func(name string, soon, late float64) func(*result.Result, int) {
+	sound := make(map[string]changed)
+	for _, c := range changes {
+		sound[c.name] = followed(t, c, 0.91, 0.91)
+	}
+	judge := func(bad changed) func(*result.Result, int) {
 		return func(r *result.Result, _ int) {
-			for _, c := range changes {
-				o := changed{Name: c.name, Soon: 0.91, Late: 0.91, Mbps: []float64{100}}
-				if c.name == name {
-					o.Soon, o.Late = soon, late
+			for name, o := range sound {
+				if name == bad.Name {
+					o = bad
 				}
 				o.metrics(r)
 			}
 		}
 	}
-	cases := []exptest.Case{{Name: "sound", Judge: judge("", 0, 0)}}
+	cases := []exptest.Case{{Name: "sound", Judge: judge(changed{})}}
 	for _, c := range changes {
 		cases = append(cases,
-			exptest.Case{Name: c.name + " soon", Red: []string{c.name + "-better"}, Judge: judge(c.name, 0.89, 0.91)},
-			exptest.Case{Name: c.name + " late", Red: []string{c.name + "-sum"}, Judge: judge(c.name, 0.91, 0.89)})
+			exptest.Case{Name: c.name + " soon", Red: []string{c.name + "-better"}, Judge: judge(followed(t, c, 0.89, 0.91))},
+			exptest.Case{Name: c.name + " late", Red: []string{c.name + "-sum"}, Judge: judge(followed(t, c, 0.91, 0.89))})
+		if n := len(sound[c.name].Mbps); time.Duration(n)*500*ms != c.plan(0).Length {
+			t.Errorf("%s: %d half seconds are drawn", c.name, n)
+		}
 	}
 	exptest.Claims(t, Experiments[3], nil, cases...)
 }
 
-// What counts as better and as the sum follows the rates after the change.
+// What counts as better and as the sum follows the rates after the change. BBR is measured over a cycle of
+// its own.
 func TestRatesAfterChange(t *testing.T) {
 	for _, c := range changes {
+		if want := map[string]time.Duration{"bbr": 10 * time.Second, "cubic": 2 * time.Second}[c.cc]; c.over() != want {
+			t.Errorf("%s is measured over %v, want %v", c.name, c.over(), want)
+		}
 		better, sum := c.after()
 		want := map[string][2]float64{"falls": {100, 120}, "swaps": {50, 70}, "shrinks": {100, 110}, "rises": {100, 200},
 			"bbr": {100, 110}}[c.name]

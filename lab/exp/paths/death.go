@@ -17,6 +17,7 @@ import (
 	"roam/lab/stats"
 	"roam/lab/topo"
 	"roam/lab/workload"
+	"roam/lab/workload/tcpflow"
 )
 
 // Of the cell in which links die: each loses everything in both directions for a while, in turn, and keeps
@@ -37,15 +38,14 @@ type death struct {
 
 func (c cell) runDeath(ctx context.Context, env *exp.Env) error {
 	d, err := exp.Cell(env, c.name, func(*exp.Window) (death, error) {
-		d := death{Name: c.name, Gaps: make(map[string][]float64)}
+		d := death{Name: c.name}
 		for i := range env.Params.Int("runs") {
 			for _, system := range []arm.Arm{arm.Roam, arm.MPTCP} {
-				multipath := !system.Traits().Updates
-				gaps, err := c.die(ctx, env, fmt.Sprintf("%s%s%d", c.name, system.Name(), i), system, multipath)
+				stream, t, err := c.die(ctx, env, fmt.Sprintf("%s%s%d", c.name, system.Name(), i), system)
 				if err != nil {
 					return d, err
 				}
-				d.Gaps[system.Name()] = append(d.Gaps[system.Name()], gaps...)
+				d.add(system, stream, t.Steps)
 			}
 		}
 		return d, nil
@@ -58,28 +58,40 @@ func (c cell) runDeath(ctx context.Context, env *exp.Env) error {
 
 // die runs one arm once: the mobile host sends, by Multipath TCP or TCP.
 func (c cell) die(
-	ctx context.Context, env *exp.Env, name string, system arm.Arm, multipath bool,
-) (gaps []float64, err error) {
+	ctx context.Context, env *exp.Env, name string, system arm.Arm,
+) (stream tcpflow.Stream, t *scene.Trace, err error) {
 	s, err := c.build(ctx, env, name, system, both)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	tcp, err := workload.StartTCP(ctx, s.Peer(0).Host, s.Mobile().Host, env.Dir, workload.TCPOptions{
-		Name: name, Target: "cn1", Port: 7002, Size: deathSize, Every: 5 * ms, CC: c.cc, MPTCP: multipath,
+		Name: name, Target: "cn1", Port: 7002, Size: deathSize, Every: 5 * ms, CC: c.cc, MPTCP: !system.Traits().Updates,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer tcp.Kill()
 	wctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := topo.Wait(wctx, "a connection", func() bool { return tcp.State().Progress > 0 }); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	t, err = s.Run(ctx, c.deaths(env.Params.Int("queue_packets")), func() []live.Session {
+		return []live.Session{workload.Row(tcp)}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	stream, err = tcp.Stop(wctx)
+	return stream, t, err
+}
+
+// deaths cuts each link in turn, with room for so many packets, and restores it.
+func (c cell) deaths(queue int) scene.Schedule {
 	plan := scene.Schedule{Length: deathLead + time.Duration(len(c.links))*deathEvery}
 	for i, l := range c.links {
-		whole := linkem.Params{Delay: l.rtt / 2, Rate: int64(l.mbps * 1e6), QueuePackets: env.Params.Int("queue_packets")}
+		whole := linkem.Params{Delay: l.rtt / 2, Rate: int64(l.mbps * 1e6), QueuePackets: queue}
 		cut, at := whole, deathLead+time.Duration(i)*deathEvery
 		cut.Cut = true
 		link := fmt.Sprintf("net%d", i+1)
@@ -87,19 +99,18 @@ func (c cell) die(
 			scene.Step{At: at, Op: scene.Alter, Link: link, Out: cut, In: cut, Name: "cut " + link},
 			scene.Step{At: at + deathCut, Op: scene.Alter, Link: link, Out: whole, In: whole})
 	}
-	t, err := s.Run(ctx, plan, func() []live.Session { return []live.Session{workload.Row(tcp)} })
-	if err != nil {
-		return nil, err
+	return plan
+}
+
+// add reads the record of the receiving application around each cut; every other step is one.
+func (d *death) add(system arm.Arm, stream tcpflow.Stream, steps []scene.Done) {
+	if d.Gaps == nil {
+		d.Gaps = make(map[string][]float64)
 	}
-	stream, err := tcp.Stop(wctx)
-	if err != nil {
-		return nil, err
+	for i := 0; i < len(steps); i += 2 {
+		_, gap := stream.LongestGap(steps[i].At, steps[i+1].At.Add(deathEvery-deathCut))
+		d.Gaps[system.Name()] = append(d.Gaps[system.Name()], math.Round(gap.Seconds()*1e6)/1e3)
 	}
-	for i := 0; i < len(t.Steps); i += 2 {
-		_, gap := stream.LongestGap(t.Steps[i].At, t.Steps[i+1].At.Add(deathEvery-deathCut))
-		gaps = append(gaps, math.Round(gap.Seconds()*1e6)/1e3)
-	}
-	return gaps, nil
 }
 
 // metrics sets the figures of the cell.

@@ -15,7 +15,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,9 +123,9 @@ func run(ctx context.Context, env *exp.Env, cells []cell) error {
 		if c.death {
 			return c.runDeath(ctx, env)
 		}
-		o, err := exp.Cell(env, c.name, func(*exp.Window) (*outcome, error) { return c.measure(ctx, env) })
+		o, err := exp.Cell(env, c.name, func(*exp.Window) (outcome, error) { return c.measure(ctx, env) })
 		if err == nil {
-			o.metrics(env.Result)
+			o.metrics(c, env.Result)
 		}
 		return err
 	})
@@ -178,13 +177,16 @@ func eachCell(env *exp.Env, cells []cell, miss func(cell), measure func(cell) er
 }
 
 // measure runs all arms of a cell in turn.
-func (c cell) measure(ctx context.Context, env *exp.Env) (*outcome, error) {
+func (c cell) measure(ctx context.Context, env *exp.Env) (o outcome, err error) {
 	env.View.Phase("cell %s", c.name)
-	o := &outcome{cell: c, mbps: make(map[string][]float64)}
 	for i := range env.Params.Int("runs") {
 		for _, arm := range c.arms() {
-			if err := c.load(ctx, env, fmt.Sprintf("%s%s%d", c.name, arm, i), arm, o); err != nil {
-				return nil, err
+			rec, err := c.load(ctx, env, fmt.Sprintf("%s%s%d", c.name, arm, i), arm)
+			if err == nil {
+				err = o.add(arm, rec)
+			}
+			if err != nil {
+				return o, err
 			}
 		}
 	}
@@ -230,7 +232,7 @@ func (c cell) build(ctx context.Context, env *exp.Env, name string, system arm.A
 }
 
 // load runs one arm once.
-func (c cell) load(ctx context.Context, env *exp.Env, name, which string, o *outcome) (err error) {
+func (c cell) load(ctx context.Context, env *exp.Env, name, which string) (rec record, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p, system := env.Params, arm.Arm(arm.Roam)
@@ -243,58 +245,53 @@ func (c cell) load(ctx context.Context, env *exp.Env, name, which string, o *out
 	}
 	s, err := c.build(ctx, env, name, system, which)
 	if err != nil {
-		return err
+		return rec, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if opt.UDP { // the claim is about datagrams from the first second on
 		first := opt
 		first.Mbps, first.Seconds, first.Port = 1, 1, 5200
-		if _, _, err := transfer(ctx, s, first); err != nil {
-			return err
+		if rec, err = transfer(ctx, s, first); err == nil {
+			_, err = rec.iperf.Report()
+		}
+		if err != nil {
+			return rec, err
 		}
 	}
-	before := bufferErrors(s.Peer(0).Host)
-	r, drops, err := transfer(ctx, s, opt)
-	if err != nil {
-		return err
-	}
-	o.buffers += bufferErrors(s.Peer(0).Host) - before
-	o.mbps[which], o.lost = append(o.mbps[which], r.Mbps), append(o.lost, float64(r.LostPackets))
-	o.overflow += drops
-	if which == both && len(r.Streams) > 0 {
-		o.least = append(o.least, slices.Min(r.Streams))
-	}
-	return nil
-}
-
-// bufferErrors returns how many datagrams a host has dropped as their sockets were full.
-func bufferErrors(h *topo.Host) (n float64) {
-	_ = h.Do(func() error {
-		b, err := os.ReadFile("/proc/thread-self/net/snmp6")
-		for line := range strings.Lines(string(b)) {
-			if f := strings.Fields(line); len(f) == 2 && f[0] == "Udp6RcvbufErrors" {
-				n, err = strconv.ParseFloat(f[1], 64)
-			}
-		}
-		return err
-	})
-	return n
+	return transfer(ctx, s, opt)
 }
 
 // transfer runs iperf3 from the mobile host to its correspondent.
-func transfer(ctx context.Context, s *scene.Scene, opt workload.IperfOptions) (r workload.IperfReport, drops float64,
-	err error) {
+func transfer(ctx context.Context, s *scene.Scene, opt workload.IperfOptions) (rec record, err error) {
+	if rec.sockets[0], err = sockets(s.Peer(0).Host); err != nil {
+		return rec, err
+	}
 	test, err := workload.StartIperf(ctx, s.Peer(0).Host, s.Mobile().Host, opt)
 	if err != nil {
-		return r, 0, err
+		return rec, err
 	}
 	defer test.Kill()
 	t, err := s.Run(ctx, scene.Schedule{Length: time.Duration(opt.Seconds) * time.Second}, nil)
 	if err != nil {
-		return r, 0, err
+		return rec, err
 	}
+	rec.drops = t.Drops
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	r, err = test.Wait(ctx)
-	return r, float64(t.Drops["queue"] + t.Drops["refused"]), err
+	if rec.iperf, err = test.Record(ctx); err != nil {
+		_, reported := rec.iperf.Report()
+		return rec, errors.Join(err, reported)
+	}
+	rec.sockets[1], err = sockets(s.Peer(0).Host)
+	return rec, err
+}
+
+// sockets returns the text of /proc/net/snmp6 of a host.
+func sockets(h *topo.Host) (text string, err error) {
+	err = h.Do(func() error {
+		b, err := os.ReadFile("/proc/thread-self/net/snmp6")
+		text = string(b)
+		return err
+	})
+	return text, err
 }

@@ -11,6 +11,7 @@ import (
 	"roam/lab/result"
 	"roam/lab/stats"
 	"roam/lab/workload"
+	"roam/lab/workload/fetch"
 )
 
 // The sizes of short transfers, in bytes.
@@ -54,28 +55,43 @@ func runFetches(ctx context.Context, env *exp.Env) error {
 
 // fetch runs both arms of a cell.
 func (c cell) fetch(ctx context.Context, env *exp.Env) (fetched, error) {
-	f := fetched{Name: c.name, Took: make(map[string]map[int][]float64)}
+	f := fetched{Name: c.name}
 	for _, arm := range []string{alone, both} {
-		took, err := c.fetchBy(ctx, env, arm)
+		output, err := c.fetchBy(ctx, env, arm)
+		if err == nil {
+			err = f.add(arm, output, env.Params.Int("times"))
+		}
 		if err != nil {
 			return f, err
-		}
-		f.Took[arm] = make(map[int][]float64)
-		for bytes, all := range took {
-			for _, d := range all {
-				f.Took[arm][bytes] = append(f.Took[arm][bytes], float64(d.Microseconds())/1e3)
-			}
 		}
 	}
 	return f, nil
 }
 
+// add reads what the fetching application of an arm wrote.
+func (f *fetched) add(arm, output string, times int) error {
+	took, err := fetch.Read(output, []int{small, large}, times)
+	if err != nil {
+		return err
+	}
+	if f.Took == nil {
+		f.Took = make(map[string]map[int][]float64)
+	}
+	f.Took[arm] = make(map[int][]float64)
+	for bytes, all := range took {
+		for _, d := range all {
+			f.Took[arm][bytes] = append(f.Took[arm][bytes], float64(d.Microseconds())/1e3)
+		}
+	}
+	return nil
+}
+
 // fetchBy runs one arm: the mobile host fetches from its correspondent.
-func (c cell) fetchBy(ctx context.Context, env *exp.Env, which string) (took map[int][]time.Duration, err error) {
+func (c cell) fetchBy(ctx context.Context, env *exp.Env, which string) (output string, err error) {
 	p := env.Params
 	s, err := c.build(ctx, env, c.name+which, arm.Roam, which)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	fs, err := workload.StartFetches(ctx, s.Peer(0).Host, s.Mobile().Host, workload.FetchOptions{
@@ -83,7 +99,7 @@ func (c cell) fetchBy(ctx context.Context, env *exp.Env, which string) (took map
 		Warm: p.Seconds("warm_s"), Pause: p.Millis("pause_ms"), CC: c.cc,
 	})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer fs.Kill()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)

@@ -1,20 +1,67 @@
 package paths
 
 import (
+	"errors"
 	"slices"
+	"strconv"
+	"strings"
 
 	"roam/lab/result"
 	"roam/lab/stats"
+	"roam/lab/workload"
 )
 
-// outcome is what one cell gave, a figure for each run.
+// record is what one run of an arm left behind.
+type record struct {
+	iperf   workload.IperfRecord
+	sockets [2]string         // the receiver's /proc/net/snmp6 before and after
+	drops   map[string]uint64 // of the emulator, by kind
+}
+
+// outcome is what one cell gave, a figure for each run. Cells store it.
 type outcome struct {
-	cell
-	mbps     map[string][]float64 // by arm
-	least    []float64            // Mb/s of the slowest connection over all links
-	lost     []float64            // datagrams
-	buffers  float64              // datagrams that had no room in the receiver's socket
-	overflow float64              // frames that the emulator's queues dropped
+	Mbps       map[string][]float64 // by arm
+	Least      []float64            // Mb/s of the slowest connection over all links
+	Lost       []float64            // datagrams
+	Misordered []float64            // datagrams that came after one with a higher number, in per cent
+	Buffers    float64              // datagrams that had no room in the receiver's socket
+	Overflow   float64              // frames that the emulator's queues dropped
+}
+
+// add reads the record of one more run of an arm.
+func (o *outcome) add(which string, rec record) error {
+	r, err := rec.iperf.Report()
+	if err != nil {
+		return err
+	}
+	for i, sign := range []float64{-1, 1} {
+		n, err := bufferErrors(rec.sockets[i])
+		if err != nil {
+			return err
+		}
+		o.Buffers += sign * n
+	}
+	if o.Mbps == nil {
+		o.Mbps = make(map[string][]float64)
+	}
+	o.Mbps[which], o.Lost = append(o.Mbps[which], r.Mbps), append(o.Lost, float64(r.LostPackets))
+	o.Misordered = append(o.Misordered, 100*float64(r.Misordered)/float64(max(r.Packets, 1)))
+	o.Overflow += float64(rec.drops["queue"] + rec.drops["refused"])
+	if which == both && len(r.Streams) > 0 {
+		o.Least = append(o.Least, slices.Min(r.Streams))
+	}
+	return nil
+}
+
+// bufferErrors reads from a host's /proc/net/snmp6 how many datagrams it has dropped as their sockets
+// were full.
+func bufferErrors(text string) (float64, error) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "Udp6RcvbufErrors" {
+			return strconv.ParseFloat(f[1], 64)
+		}
+	}
+	return 0, errors.New("read counters of sockets: there is no Udp6RcvbufErrors")
 }
 
 // miss says of the claims about the cell that it was not run.
@@ -42,36 +89,37 @@ func (c cell) metricNames() (list []string) {
 }
 
 // metrics sets the figures of a cell.
-func (o *outcome) metrics(r *result.Result) {
-	set := func(name string, v float64) { r.Set(o.name+"_"+name, v) }
-	set("both_mbps", stats.Median(o.mbps[both]))
-	set("overflow", o.overflow)
-	if o.udp > 0 {
-		set("lost", slices.Max(o.lost))
-		set("rcvbuf_errors", o.buffers)
+func (o outcome) metrics(c cell, r *result.Result) {
+	set := func(name string, v float64) { r.Set(c.name+"_"+name, v) }
+	set("both_mbps", stats.Median(o.Mbps[both]))
+	set("overflow", o.Overflow)
+	if c.udp > 0 {
+		set("lost", slices.Max(o.Lost))
+		set("misordered_pct", slices.Max(o.Misordered))
+		set("rcvbuf_errors", o.Buffers)
 		return
 	}
 	var ratios []float64
-	for i, mbps := range o.mbps[both] {
-		ratios = append(ratios, mbps/max(o.mbps[alone][i], 1e-9))
+	for i, mbps := range o.Mbps[both] {
+		ratios = append(ratios, mbps/max(o.Mbps[alone][i], 1e-9))
 	}
 	sum := 0.0
-	for _, l := range o.links[:len(o.links)-o.long] {
+	for _, l := range c.links[:len(c.links)-c.long] {
 		sum += l.mbps
 	}
-	set("alone_mbps", stats.Median(o.mbps[alone]))
+	set("alone_mbps", stats.Median(o.Mbps[alone]))
 	set("ratio", stats.Median(ratios))
 	set("worst", slices.Min(ratios))
-	set("of_sum", stats.Median(ratios)*o.links[0].mbps/sum) // of what the links would give one after the other
-	if o.flows > 1 && len(o.least) == len(o.mbps[alone]) {
+	set("of_sum", stats.Median(ratios)*c.links[0].mbps/sum) // of what the links would give one after the other
+	if c.flows > 1 && len(o.Least) == len(o.Mbps[alone]) {
 		least := 1.0
-		for i, mbps := range o.least {
-			least = min(least, mbps*o.links[0].mbps/max(o.mbps[alone][i]*sum, 1e-9))
+		for i, mbps := range o.Least {
+			least = min(least, mbps*c.links[0].mbps/max(o.Mbps[alone][i]*sum, 1e-9))
 		}
 		set("least", least)
 	}
-	if o.mptcp {
-		set("mptcp_mbps", stats.Median(o.mbps[mptcp]))
-		set("to_mptcp", stats.Median(o.mbps[both])/max(stats.Median(o.mbps[mptcp]), 1e-9))
+	if c.mptcp {
+		set("mptcp_mbps", stats.Median(o.Mbps[mptcp]))
+		set("to_mptcp", stats.Median(o.Mbps[both])/max(stats.Median(o.Mbps[mptcp]), 1e-9))
 	}
 }

@@ -1,9 +1,11 @@
 package quickstart
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/exp/exptest"
 	"roam/lab/result"
@@ -92,5 +94,36 @@ func TestParseRoutes(t *testing.T) {
 		"fe80::/64 dev net2 proto kernel metric 256 linkdown pref medium\n\n")
 	if len(set) != 1 || !set["2001:db8:1::/64 dev net1 proto kernel metric 256 pref medium"] {
 		t.Errorf("routes %v", set)
+	}
+}
+
+// What of the routes differs is said in words, of both sides.
+func TestDifferences(t *testing.T) {
+	before := parseRoutes("a dev net1\nb dev net1 expires 9sec\n")
+	now := parseRoutes("b dev net1 expires 5sec\nc dev net2\n")
+	want := []string{"then: lost a dev net1", "then: new c dev net2"}
+	if got := differences(before, now, "then"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := differences(before, before, "then"); len(got) > 0 {
+		t.Errorf("the same routes differ: %q", got)
+	}
+}
+
+// Each pass has the links of the parameters; only one has Roam.
+func TestConfig(t *testing.T) {
+	p := exptest.Params(t, Experiment.Params, "quick", "rate_mbps=20", "delay_ms=5", "queue_packets=77")
+	for name, want := range map[string]scene.Config{
+		"": {Name: "roam", Arm: arm.Roam}, "control": {Name: "control", Arm: arm.Plain},
+	} {
+		c := (&round{env: &exp.Env{Params: p, Seed: 3}, name: name}).config()
+		if c.Name != want.Name || c.Arm != want.Arm || c.Seed != 3 || len(c.Mobile) != 3 || len(c.Correspondents) != 2 {
+			t.Errorf("%q: %+v", name, c)
+		}
+		for _, a := range c.Mobile {
+			if a.Out.Rate != 20e6 || a.In.Delay != 5*time.Millisecond || a.In.QueuePackets != 77 {
+				t.Errorf("%q: link %+v", name, a)
+			}
+		}
 	}
 }

@@ -168,7 +168,7 @@ func (t *traffic) silent() (names []string) {
 // board returns the sessions for the live view, and records when the download grew.
 func (t *traffic) board() (out []live.Session) {
 	for _, s := range t.sessions {
-		if st := s.State(); s == workload.Session(t.curl) && st.Progress > t.curlSize {
+		if st := s.State(); s.Name() == "curl" && st.Progress > t.curlSize {
 			t.curlSize, t.curlGrew = st.Progress, append(t.curlGrew, st.Last)
 		}
 		out = append(out, workload.Row(s))

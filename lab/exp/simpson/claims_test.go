@@ -11,143 +11,131 @@ import (
 	"roam/lab/exp/exptest"
 	"roam/lab/packets"
 	"roam/lab/result"
-	"roam/lab/site"
 )
 
-// records are those of a run within all bounds: the cells, then the comparators.
-func records() (all, others []*seen) {
-	for _, c := range cells {
-		v := &seen{cell: c, echoes: 100_000, datagrams: 20_000, rtts: []float64{0.2}, routes: [2]string{"a\nb", "a\nb"},
-			added: []float64{0.1, 0.2, 0.2, 0.3, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2}, lost: []float64{22}}
-		for b := range v.sent {
-			first := uint64(10000*c.share + 0.5)
-			v.sent[b].Link = [2]uint64{first, 10000 - first}
-		}
-		v.rates = rated(policy{name: c.name, share: int(100*c.share + 0.5)})
-		all = append(all, v)
+// records are those of a run within all bounds, as read: the cells, then the comparators.
+func records(t *testing.T) (all, others []*seen) {
+	t.Helper()
+	for _, x := range newRaws() {
+		all = append(all, x.read(t))
 	}
-	for _, c := range site.Comparators {
-		v := &seen{cell: cell{name: c.Name, share: 1}, echoes: 1000, datagrams: 20_000, rtts: []float64{0.2},
-			routes: [2]string{"a\nb", "a\nb"}}
-		for b := range v.sent {
-			v.sent[b].Link[0] = 10000
-		}
-		if c.Name == site.Forwarding.Name {
-			v.routes[1], v.internal, v.encapsulated = "a\nb\nc\nd\ne", 1000, site.Encapsulations
-		}
-		if c.Name == baseline {
-			v.rates = rated(policy{name: c.Name, share: 100, plain: true})
-		}
-		others = append(others, v)
-	}
-	return all, others
+	return all[:len(cells)], all[len(cells):]
 }
 
-// rated are the cells of a sweep: both frame sizes, and full links.
-func rated(p policy) []*passage {
-	full := filled(p, frameSizes[1], false)
-	full.Rate, full.echoes = wholeLink, 0
-	return []*passage{filled(p, frameSizes[0], false), filled(p, frameSizes[1], false), full}
-}
+// change alters one of the records.
+type change map[int]func(*raw)
 
 // Each claim fails by a record just beyond its bound, and by no other.
 func TestEachClaimSeesRed(t *testing.T) {
+	near, far := records(t)
 	var cases []exptest.Case
-	add := func(name string, plant func(all []*seen), red ...string) {
-		all, others := records()
-		plant(append(append([]*seen{}, all...), others...))
+	add := func(name string, plant change, red ...string) {
+		all, raws := slices.Concat(near, far), newRaws()
+		for i, alter := range plant {
+			alter(raws[i])
+			all[i] = raws[i].read(t)
+		}
 		cases = append(cases, exptest.Case{Name: name, Red: red, Judge: func(r *result.Result, _ int) {
-			judge(r, all)
-			judgeComparators(r, all[0], others)
-			judgeSweep(r, append(slices.Clone(all), others...))
+			judge(r, all[:len(cells)])
+			judgeComparators(r, all[0], all[len(cells):])
+			judgeSweep(r, all)
 		}})
 	}
-	shift := func(cell, border int, n uint64) func([]*seen) {
-		return func(all []*seen) { all[cell].sent[border].Link[0] -= n; all[cell].sent[border].Link[1] += n }
+	shift := func(cell, border int, n uint64) change {
+		return change{cell: func(x *raw) { x.passed[border].Link[0] -= n; x.passed[border].Link[1] += n }}
 	}
-	add("nothing", func([]*seen) {})
+	add("nothing", nil)
 	add("nearly a point off", shift(1, 0, 99))
 	for i, claim := range []string{"share-100-0", "share-50-50", "share-80-20"} {
 		add(claim+", near border", shift(i, 0, 120), claim)
 		add(claim+", far border", shift(i, 1, 120), claim)
 	}
-	add("shares of the border's own counters", func(all []*seen) { all[0].daemon[0] = [2]uint64{1, 9} })
-	add("few packets", func(all []*seen) { all[0].sent[1].Link = [2]uint64{999, 0} }, "counted")
-	add("a packet with another provider's source", func(all []*seen) { all[2].sent[0].Strays = 1 }, "sources")
-	add("an echo in 10,000 lost", func(all []*seen) { all[1].echoesLost = 30 })
-	add("more echoes lost", func(all []*seen) { all[1].echoesLost = 31 }, "echoes")
-	add("datagrams lost", func(all []*seen) { all[2].datagramsLost = 121 }, "datagrams")
-	add("a route that appeared", func(all []*seen) { all[2].routes[1] = "a\nb\nc" }, "routes")
-	add("a route that changed", func(all []*seen) { all[0].routes[1] = "a\nc" }, "routes")
-	add("an internal locator outside", func(all []*seen) { all[0].internal = 1 }, "leaks")
-	add("a packet in another one", func(all []*seen) { all[2].encapsulated = 1 }, "encapsulated")
-	add("a border that is slow", func(all []*seen) {
-		for _, v := range all[:3] {
-			for i := range v.added {
-				v.added[i] = 1.1
-			}
+	add("shares of the border's own counters", change{0: func(x *raw) { x.daemon[0] = [2]uint64{1, 9} }})
+	add("few packets", change{0: func(x *raw) { x.passed[1].Link = [2]uint64{999, 0} }}, "counted")
+	add("a packet with another provider's source", change{2: func(x *raw) { x.passed[0].Strays = 1 }}, "sources")
+	add("an echo in 10,000 lost", change{1: func(x *raw) { x.echoesLost = 30 }})
+	add("more echoes lost", change{1: func(x *raw) { x.echoesLost = 31 }}, "echoes")
+	add("datagrams lost", change{2: func(x *raw) { x.there.lost, x.back.lost = 12, 12 }})
+	add("more datagrams lost", change{2: func(x *raw) { x.there.lost, x.back.lost = 12, 13 }}, "datagrams")
+	add("a route that appeared", change{2: func(x *raw) { x.routes[1] = "a\nb\nc" }}, "routes")
+	add("a route that changed", change{0: func(x *raw) { x.routes[1] = "a\nc" }}, "routes")
+	add("an internal locator outside", change{0: func(x *raw) { x.captured[1]++ }}, "leaks")
+	add("a packet in another one", change{2: func(x *raw) { x.encapsulated = 1 }}, "encapsulated")
+	slow := func(x *raw) {
+		for i := range x.passes {
+			x.passes[i] = 11 * ms / 10
 		}
-	}, "update-median")
-	add("a border that is slow at times", func(all []*seen) { all[1].added[3], all[1].added[7] = 5.5, 5.5 }, "update-p99")
-	add("an update that did not pass", func(all []*seen) { all[2].added = all[2].added[1:] }, "updates")
-	add("a link whose loss is announced late", func(all []*seen) { all[2].lost[0] = 40.5 }, "link-lost")
-	add("a border that ignores how long it is to collect changes", func(all []*seen) {
-		all[1].lost[0] = 22 - (500 - collected)
-	}, "changes-collected")
-	add("a link whose loss is announced early", func(all []*seen) { all[0].lost[0] = 18.5 }, "changes-collected")
+	}
+	add("a border that is slow", change{0: slow, 1: slow, 2: slow}, "update-median")
+	add("a border that is slow at times", change{1: func(x *raw) { x.passes[3], x.passes[7] = 11*ms/2, 11*ms/2 }},
+		"update-p99")
+	add("an update that did not pass", change{2: func(x *raw) { x.passes[9] = -1 }}, "updates")
+	add("a link whose loss is announced late", change{2: func(x *raw) { x.announced += 185 * ms / 10 }}, "link-lost")
+	add("a border that ignores how long it is to collect changes", change{1: func(x *raw) { x.announced = 22 * ms }},
+		"changes-collected")
+	add("a link whose loss is announced early", change{0: func(x *raw) { x.announced -= 35 * ms / 10 }},
+		"changes-collected")
 	comparatorCases(add, shift)
 	sweepCases(add)
-	add("the border slows the sender", func(all []*seen) {
-		all[2].rates[1].sentPct, all[2].rates[1].goodput = 95, 0.95*all[4].rates[1].goodput
-	}, "rates-goodput")
-	cases[len(cases)-1].Grey = []string{"rates-jitter"}
-	add("little was sent through NPTv6", func(all []*seen) { all[4].rates[1].sentPct = 98 })
-	cases[len(cases)-1].Grey = []string{"rates-goodput", "rates-jitter"}
-	add("NPTv6 does not fill a link", func(all []*seen) { all[4].rates[2].sentPct = 98 })
-	cases[len(cases)-1].Grey = []string{"rates-datagrams-1g"}
+	grey := func(name string, plant change, red string, grey ...string) {
+		add(name, plant, strings.Fields(red)...)
+		cases[len(cases)-1].Grey = grey
+	}
+	grey("the border slows the sender", change{2: func(x *raw) { x.rates[1].there = flow{rate: 950, n: 950} }},
+		"rates-goodput", "rates-jitter")
+	grey("little was sent through NPTv6", change{4: func(x *raw) { x.rates[1].there = flow{rate: 980, n: 980} }},
+		"", "rates-goodput", "rates-jitter")
+	grey("NPTv6 does not fill a link", change{4: func(x *raw) {
+		x.rates[2].there = flow{rate: wholeLink * 98 / 100, n: 980}
+	}}, "", "rates-datagrams-1g")
 	exptest.Claims(t, Experiment, nil, cases...)
 }
 
 // comparatorCases are those about the records of comparators.
-func comparatorCases(add func(string, func([]*seen), ...string), shift func(int, int, uint64) func([]*seen)) {
+func comparatorCases(add func(string, change, ...string), shift func(int, int, uint64) change) {
 	const forwarding, nptv6, prefixNAT = 3, 4, 5
 	add("NPTv6 by the second link", shift(nptv6, 1, 1), "nptv6-share")
 	for i, claim := range map[int]string{
 		forwarding: "forwarding-datagrams", nptv6: "nptv6-datagrams", prefixNAT: "prefixnat-datagrams",
 	} {
-		add(claim, func(all []*seen) { all[i].datagramsLost = 40 })
-		add("more of "+claim, func(all []*seen) { all[i].datagramsLost = 41 }, claim)
+		add(claim, change{i: func(x *raw) { x.back.lost = 8 }})
+		add("more of "+claim, change{i: func(x *raw) { x.back.lost = 9 }}, claim)
 	}
-	add("an audit that misses a route", func(all []*seen) { all[forwarding].routes[1] = "a\nb\nc\nd" }, "audit-routes")
-	add("captures that see little", func(all []*seen) { all[forwarding].internal = 999 }, "audit-leaks")
-	add("captures that miss a kind of tunnel", func(all []*seen) { all[forwarding].encapsulated-- }, "audit-encapsulated")
-	add("NPTv6 that leaks", func(all []*seen) { all[nptv6].internal = 1 }, "nptv6-leaks")
+	add("an audit that misses a route", change{forwarding: func(x *raw) { x.routes[1] = "a\nb\nc\nd" }}, "audit-routes")
+	add("captures that see little", change{forwarding: func(x *raw) { x.captured[0]-- }}, "audit-leaks")
+	add("captures that miss a kind of tunnel", change{forwarding: func(x *raw) { x.encapsulated-- }}, "audit-encapsulated")
+	add("NPTv6 that leaks", change{nptv6: func(x *raw) { x.captured[0]++ }}, "nptv6-leaks")
 }
 
 // sweepCases are those about the rates; element 4 of the records is NPTv6.
-func sweepCases(add func(string, func([]*seen), ...string)) {
-	share := func(cell, border int, first uint64) func([]*seen) {
-		return func(all []*seen) {
-			all[cell].rates[0].passed.datagrams[border] = [2]uint64{first, 10000 - first}
-		}
+func sweepCases(add func(string, change, ...string)) {
+	at := func(cell, rate int, alter func(*rawPassage)) change {
+		return change{cell: func(x *raw) { alter(x.rates[rate]) }}
+	}
+	share := func(cell, border int, first uint64) change {
+		return at(cell, 0, func(x *rawPassage) { x.passed.datagrams[border] = [2]uint64{first, 10000 - first} })
 	}
 	add("a share at a rate", share(1, 1, 5120), "rates-shares")
 	add("a share of NPTv6", share(4, 0, 9880), "rates-shares")
-	add("echoes at the rates", func(all []*seen) { all[2].rates[1].echoesLost = 60 })
-	add("more echoes at the rates", func(all []*seen) { all[2].rates[1].echoesLost = 61 }, "rates-echoes")
-	add("datagrams at the rates", func(all []*seen) { all[0].rates[0].datagramsLost = 241 }, "rates-datagrams")
-	add("datagrams of full links", func(all []*seen) { all[0].rates[2].datagramsLost = 901 }, "rates-datagrams-1g")
-	add("goodput at a rate", func(all []*seen) { all[2].rates[0].goodput = 9.89 }, "rates-goodput")
-	add("jitter at a rate", func(all []*seen) { all[1].rates[0].jitter = 0.31 }, "rates-jitter")
-	add("one locator out of order", func(all []*seen) { all[0].rates[2].misorderedPct = 0.1 }, "rates-order")
-	add("two locators out of order", func(all []*seen) { all[1].rates[1].misorderedPct = 40 })
+	add("echoes at the rates", at(2, 1, func(x *rawPassage) { x.echoesLost = 60 }))
+	add("more echoes at the rates", at(2, 1, func(x *rawPassage) { x.echoesLost = 61 }), "rates-echoes")
+	add("datagrams lost at the rates", at(0, 0, func(x *rawPassage) { x.back.lost = 24 }))
+	add("more datagrams lost at the rates", at(0, 0, func(x *rawPassage) { x.back.lost = 25 }), "rates-datagrams")
+	add("datagrams of full links", at(0, 2, func(x *rawPassage) { x.there.lost = 90 }))
+	add("more datagrams of full links", at(0, 2, func(x *rawPassage) { x.there.lost = 91 }), "rates-datagrams-1g")
+	add("goodput at a rate", at(2, 0, func(x *rawPassage) { x.there.lost = 9 }))
+	add("less goodput at a rate", at(2, 0, func(x *rawPassage) { x.there.lost = 11 }), "rates-goodput")
+	add("a little jitter at a rate", at(1, 0, func(x *rawPassage) { x.there.swing = 3 * ms / 10 }))
+	add("jitter at a rate", at(1, 0, func(x *rawPassage) { x.there.swing = 32 * ms / 100 }), "rates-jitter")
+	add("one locator out of order", at(0, 2, func(x *rawPassage) { x.there.late = 2 }), "rates-order")
+	add("two locators out of order", at(1, 1, func(x *rawPassage) { x.there.late = 30 }))
 }
 
 // What the borders count themselves stands beside, of the worse one; a border that sent nothing
 // is as far off as can be.
 func TestOwnCounters(t *testing.T) {
 	for i := range 2 {
-		all, _ := records()
+		all, _ := records(t)
 		all[1].daemon = [2][2]uint64{{5, 5}, {5, 5}}
 		all[1].daemon[i] = [2]uint64{6, 4}
 		r := result.New("")
@@ -162,7 +150,7 @@ func TestOwnCounters(t *testing.T) {
 
 // A comparator that could not run is named as such, and none of its claims is judged.
 func TestMissingComparator(t *testing.T) {
-	all, others := records()
+	all, others := records(t)
 	others[1].missing = "stateless NPTv6: not available on this machine"
 	r := result.New("simpson-sbr")
 	judge(r, all)

@@ -93,7 +93,7 @@ func table(all, others []*seen) result.Table {
 		figure.Col("datagrams lost", number("%d", func(v *seen) any { return v.datagramsLost })),
 		figure.Col("RTT median, ms", number("%.3f", func(v *seen) any { return stats.Median(v.rtts) })),
 		figure.Col("routes changed", number("%d", func(v *seen) any { return difference(v.routes[0], v.routes[1]) })),
-		figure.Col("internal bytes outside", number("%d", func(v *seen) any { return v.internal })),
+		figure.Col("internal bytes outside", number("%d", func(v *seen) any { return v.internal() })),
 		figure.Col("encapsulated", number("%d", func(v *seen) any { return v.encapsulated })),
 		figure.Col("missing", func(v *seen) string { return v.missing }),
 	)

@@ -13,7 +13,7 @@ import (
 
 // Each curve has the cells of its policy and frame without a queue; displacements are those with one.
 func TestDrawingOfAHost(t *testing.T) {
-	all := passages()
+	all := passages(t)
 	for i, v := range all {
 		v.displaced, v.rtts = []float64{float64(i)}, []float64{float64(i)}
 	}
@@ -44,8 +44,8 @@ func TestDrawingOfAHost(t *testing.T) {
 
 // The longest delay that Roam adds is that of the worst cell, not of the last.
 func TestAddedRoundTrip(t *testing.T) {
-	all := []*passage{filled(policies[0], frameSizes[0], false), filled(policies[1], frameSizes[0], false),
-		filled(policies[2], frameSizes[0], false)}
+	all := []*passage{filled(t, policies[0], frameSizes[0], false), filled(t, policies[1], frameSizes[0], false),
+		filled(t, policies[2], frameSizes[0], false)}
 	all[1].rtts, all[2].rtts = []float64{0.5}, []float64{0.25}
 	if f := figuresOf(all); f.added < 299 || f.added > 301 {
 		t.Errorf("added %g µs, want 300", f.added)
@@ -56,7 +56,7 @@ func TestAddedRoundTrip(t *testing.T) {
 func TestRatesNeedTheBaseline(t *testing.T) {
 	for name, want := range map[string]bool{baseline: true, "forwarding": false} {
 		r := result.New("x")
-		rates := []*passage{filled(policies[0], frameSizes[1], false)}
+		rates := []*passage{filled(t, policies[0], frameSizes[1], false)}
 		judgeSweep(r, []*seen{{cell: cell{name: name}, rates: rates}, {cell: cell{name: baseline}}})
 		if _, judged := r.Metrics["rates_share_error_points"]; judged != want {
 			t.Errorf("%s: judged %v", name, judged)
@@ -80,11 +80,12 @@ func TestUpdatesOut(t *testing.T) {
 	if got := added([]update{at(1), at(2)}, []update{at(3)}); !slices.Equal(got, []float64{2}) {
 		t.Errorf("two in, one out: %v", got)
 	}
-	out := []update{at(1, 7), at(3, 8), at(4, 7, 8), at(5, 7), at(6, 7)}
-	if when, ok := announced(out, 7, exptest.At(2*time.Millisecond)); !ok || !when.Equal(out[3].At) {
-		t.Errorf("announced %v at %v", ok, when)
+	out := []update{at(1, 7), at(3, 8), at(4, 7, 8), at(25, 7), at(26, 7)}
+	lost := exptest.At(2 * time.Millisecond)
+	if v := (&seen{}); !v.announced(out, 7, lost, collected+1) || !slices.Equal(v.lost, []float64{22}) {
+		t.Errorf("announced after %v ms", v.lost)
 	}
-	if _, ok := announced(out[:3], 7, exptest.At(2*time.Millisecond)); ok {
+	if v := (&seen{}); v.announced(out[:3], 7, lost, collected) || v.lost != nil {
 		t.Error("announced by another one, or by two")
 	}
 }

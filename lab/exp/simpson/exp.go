@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -52,20 +51,16 @@ var cells = []cell{{"100_0", 0, 50, 1}, {"50_50", 50, 50, 0.5}, {"80_20", 20, 80
 // seen is what a cell, or a comparator, has shown.
 type seen struct {
 	cell
-	missing       string         // why a comparator could not run
-	sent          [2]site.Passed // by border, at the receiving ends of its links
-	daemon        [2][2]uint64   // by border and locator: the border's own counters
-	echoes        int            // requests
-	echoesLost    int
-	rtts          []float64 // of echoes, in ms
-	datagrams     int       // both ways
-	datagramsLost int
-	routes        [2]string  // before and after
-	added         []float64  // by the near border to each Locator Update from inside, in ms
-	lost          []float64  // from the loss of a link to the border's update, in ms
-	internal      int        // bytes of captured packets with internal locators
-	encapsulated  int        // captured packets with another one in them
-	rates         []*passage // at the rates of the sweep
+	missing string         // why a comparator could not run
+	sent    [2]site.Passed // by border, at the receiving ends of its links
+	daemon  [2][2]uint64   // by border and locator: the border's own counters
+	counts
+	routes       [2]string  // of providers and core, before and after
+	added        []float64  // by the near border to each Locator Update from inside, in ms
+	lost         []float64  // from the loss of a link to the border's update, in ms
+	captured     []int64    // sizes of the captures of packets with internal locators
+	encapsulated int        //  captured packets with another one in them
+	rates        []*passage // at the rates of the sweep
 }
 
 const patience = 20 * time.Second
@@ -163,7 +158,7 @@ func (v *seen) audit(ctx context.Context, env *exp.Env, s *site.Site, work func(
 		if err != nil {
 			return err
 		}
-		v.internal += int(info.Size()) - pcapHeader
+		v.captured = append(v.captured, info.Size())
 	}
 	for _, w := range tunnels {
 		list, err := packets.Read(w.File, "")
@@ -174,9 +169,6 @@ func (v *seen) audit(ctx context.Context, env *exp.Env, s *site.Site, work func(
 	}
 	return nil
 }
-
-// pcapHeader is the length of a capture without packets.
-const pcapHeader = 24
 
 type capture struct {
 	*topo.Capture
@@ -208,10 +200,7 @@ func routes(ctx context.Context, s *site.Site) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&all, "%s:\n%s", h.Name(), expiry.ReplaceAll(out, nil))
+		fmt.Fprintf(&all, "%s:\n%s", h.Name(), out)
 	}
 	return all.String(), nil
 }
-
-// expiry is what changes in a list of routes by itself.
-var expiry = regexp.MustCompile(` expires \d+sec`)

@@ -187,15 +187,20 @@ func (n *pair) count(ctx context.Context) error {
 }
 
 // counted returns what was counted, by host and link.
-func (n *pair) counted(ctx context.Context) (c tally, err error) {
+func (n *pair) counted(ctx context.Context) (tally, error) {
 	all, err := n.router.Counters(ctx)
+	return tallyOf(all), err
+}
+
+// tallyOf reads the router's counters.
+func tallyOf(all map[string]topo.Counter) (c tally) {
 	for h, name := range pairNames {
 		for l := range 2 {
 			at := fmt.Sprint(name, l+1)
 			c.datagrams[h][l], c.echoes[h][l] = uint64(all[at].Packets), uint64(all[at+echoesOf].Packets)
 		}
 	}
-	return c, err
+	return c
 }
 
 // since is what was counted after an earlier count.

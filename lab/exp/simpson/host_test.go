@@ -4,102 +4,119 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"roam/lab/exp/exptest"
 	"roam/lab/result"
+	"roam/lab/topo"
 	"roam/lab/workload/udpflow"
 )
 
-// passages are those of a run within all bounds: each policy with both frame sizes, then by links
+// newPassages are those of a run within all bounds: each policy with both frame sizes, then by links
 // with a rate, and last all policies with full links.
-func passages() (all []*passage) {
+func newPassages() (all []*rawPassage) {
 	for _, p := range policies {
 		for _, frame := range frameSizes {
-			all = append(all, filled(p, frame, false))
+			all = append(all, newPassage(p, frame, 1000, false))
 		}
-		all = append(all, filled(p, frameSizes[1], true))
+		all = append(all, newPassage(p, frameSizes[1], 1000, true))
 	}
-	for _, p := range policies { // full links
-		v := filled(p, frameSizes[1], false)
-		v.Rate, v.echoes = wholeLink, 0
-		all = append(all, v)
+	for _, p := range policies {
+		all = append(all, newPassage(p, frameSizes[1], wholeLink, false))
 	}
 	return all
 }
 
-func filled(p policy, frame int, queued bool) *passage {
-	v := &passage{policy: p, Frame: frame, Rate: 4000, Queued: queued, datagrams: 20_000, sentPct: 100, goodput: 10}
-	if !queued {
-		v.echoes, v.rtts, v.jitter = 100_000, []float64{0.2}, 0.01
+// passages are the same, as read.
+func passages(t *testing.T) (all []*passage) {
+	t.Helper()
+	for _, x := range newPassages() {
+		all = append(all, x.read(t))
 	}
-	first := uint64(100 * p.share)
-	for h := range v.passed.datagrams {
-		v.passed.datagrams[h] = [2]uint64{first, 10000 - first}
-		if frame == frameSizes[1] && !queued {
-			v.passed.echoes[h] = [2]uint64{first, 10000 - first}
-		}
-	}
-	if queued && p.share < 100 {
-		v.misorderedPct = map[string]float64{"50_50": 27, "80_20": 66}[p.name]
-	}
-	return v
+	return all
 }
 
 // Each claim fails by a record just beyond its bound, and by no other.
 func TestEachClaimOfHostSeesRed(t *testing.T) {
 	const ipv6, none, halves, fifths = 0, 3, 6, 9 // the first cell of each policy
-	const queue = 2                               // behind it
+	const queue, full = 2, 12                     // behind it; the first full link
+	whole := passages(t)
 	var cases []exptest.Case
-	add := func(name string, plant func([]*passage), red ...string) {
-		all := passages()
-		plant(all)
+	add := func(name string, at int, plant func(*rawPassage), red ...string) {
+		x, all := newPassages()[at], slices.Clone(whole)
+		plant(x)
+		all[at] = x.read(t)
 		cases = append(cases, exptest.Case{Name: name, Red: red, Judge: func(r *result.Result, _ int) {
 			judgeHost(r, all)
 			drawHost(r, all)
 		}})
 	}
-	shift := func(cell, host int, n uint64) func([]*passage) {
-		return func(all []*passage) {
-			links := &all[cell].passed.datagrams[host]
+	shift := func(host int, n uint64) func(*rawPassage) {
+		return func(x *rawPassage) {
+			links := &x.passed.datagrams[host]
 			links[0], links[1] = links[0]-n, links[1]+n
 		}
 	}
-	add("nothing", func([]*passage) {})
-	for claim, cell := range map[string]int{"share-100-0": none, "share-50-50": halves, "share-80-20": fifths} {
-		add(claim+", nearly a point off", shift(cell, 0, 99))
-		add(claim+", horn", shift(cell, 0, 120), claim)
-		add(claim+", reed with long frames", shift(cell+1, 1, 120), claim)
+	lost := func(there, back int) func(*rawPassage) {
+		return func(x *rawPassage) { x.there.lost, x.back.lost = there, back }
 	}
-	add("few packets", func(all []*passage) { all[none].passed.datagrams[1] = [2]uint64{999, 0} }, "counted")
-	add("plain IPv6 by the other link", shift(ipv6, 0, 5000))
-	add("requests", func(all []*passage) { all[fifths+1].passed.echoes[0] = [2]uint64{7890, 2110} }, "share-requests")
-	add("replies", func(all []*passage) { all[fifths+1].passed.echoes[1] = [2]uint64{7890, 2110} }, "share-replies")
-	add("no requests counted", func(all []*passage) { all[none+1].passed.echoes[0] = [2]uint64{} }, "share-requests")
-	add("a long probe beside short echoes", func(all []*passage) { all[fifths].passed.echoes[0] = [2]uint64{1, 0} })
-	add("an echo in 10,000 lost", func(all []*passage) { all[none].echoesLost = 60 })
-	add("more echoes lost", func(all []*passage) { all[halves].echoesLost = 61 }, "echoes")
-	add("datagrams lost", func(all []*passage) { all[fifths].datagramsLost = 241 }, "datagrams")
-	add("datagrams of full links", func(all []*passage) { all[len(all)-1].datagramsLost = 900 })
-	add("more datagrams of full links", func(all []*passage) { all[len(all)-1].datagramsLost = 901 }, "datagrams-1g")
-	cases = append(cases, exptest.Case{Name: "plain IPv6 does not fill a link", Grey: []string{"datagrams-1g"},
-		Judge: func(r *result.Result, _ int) {
-			all := passages()
-			all[len(all)-len(policies)].sentPct = 98
-			judgeHost(r, all)
-		}})
-	add("goodput of a cell", func(all []*passage) { all[fifths+1].goodput = 9.89 }, "goodput")
-	add("a slow round trip", func(all []*passage) { all[halves].rtts[0] = 0.23 }, "rtt")
-	add("jitter", func(all []*passage) { all[ipv6].jitter = 0.31 }, "jitter")
-	add("one link, out of order", func(all []*passage) { all[none].misorderedPct = 0.1 }, "order-one")
-	add("IPv6 out of order", func(all []*passage) { all[ipv6+queue].misorderedPct = 0.1 }, "order-one")
-	add("halves out of order as fifths", func(all []*passage) { all[halves+queue].misorderedPct = 65.5 }, "order-two")
-	add("Roam slows the sender", func(all []*passage) { all[none].sentPct, all[none].goodput = 95, 9.5 }, "goodput")
-	cases[len(cases)-1].Grey = []string{"jitter", "order-two"}
-	add("little was sent without Roam", func(all []*passage) { all[ipv6].sentPct = 98 })
-	cases[len(cases)-1].Grey = []string{"goodput", "jitter", "order-two"}
+	late := func(n int) func(*rawPassage) { return func(x *rawPassage) { x.there.late = n } }
+	swing := func(d time.Duration) func(*rawPassage) { return func(x *rawPassage) { x.there.swing = d } }
+	add("nothing", 0, func(*rawPassage) {})
+	for claim, cell := range map[string]int{"share-100-0": none, "share-50-50": halves, "share-80-20": fifths} {
+		add(claim+", nearly a point off", cell, shift(0, 99))
+		add(claim+", horn", cell, shift(0, 120), claim)
+		add(claim+", reed with long frames", cell+1, shift(1, 120), claim)
+	}
+	add("few packets", none, func(x *rawPassage) { x.passed.datagrams[1] = [2]uint64{999, 0} }, "counted")
+	add("plain IPv6 by the other link", ipv6, shift(0, 5000))
+	for h, claim := range []string{"share-requests", "share-replies"} {
+		add(claim, fifths+1, func(x *rawPassage) { x.passed.echoes[h] = [2]uint64{7890, 2110} }, claim)
+	}
+	add("no requests counted", none+1, func(x *rawPassage) { x.passed.echoes[0] = [2]uint64{} }, "share-requests")
+	add("a long probe beside short echoes", fifths, func(x *rawPassage) { x.passed.echoes[0] = [2]uint64{1, 0} })
+	add("an echo in 10,000 lost", none, func(x *rawPassage) { x.echoesLost = 60 })
+	add("more echoes lost", halves, func(x *rawPassage) { x.echoesLost = 61 }, "echoes")
+	add("datagrams lost", fifths, lost(4, 20))
+	add("more datagrams lost", fifths, lost(4, 21), "datagrams")
+	add("datagrams of full links", full+3, lost(90, 0))
+	add("more datagrams of full links", full+3, lost(91, 0), "datagrams-1g")
+	grey := func(name string, at int, plant func(*rawPassage), red string, grey ...string) {
+		add(name, at, plant, strings.Fields(red)...)
+		cases[len(cases)-1].Grey = grey
+	}
+	grey("plain IPv6 does not fill a link", full, func(x *rawPassage) {
+		x.there = flow{rate: wholeLink * 98 / 100, n: 980}
+	}, "", "datagrams-1g")
+	add("goodput of a cell", fifths+1, lost(9, 0))
+	add("less goodput of a cell", fifths+1, lost(11, 0), "goodput")
+	add("a round trip", halves, func(x *rawPassage) { x.rtt = "0.219" })
+	add("a slow round trip", halves, func(x *rawPassage) { x.rtt = "0.221" }, "rtt")
+	add("a little jitter", ipv6, swing(3*ms/10))
+	add("jitter", ipv6, swing(32*ms/100), "jitter")
+	add("one link, out of order", none, late(2), "order-one")
+	add("IPv6 out of order", ipv6+queue, late(2), "order-one")
+	add("halves out of order nearly as fifths", halves+queue, late(645))
+	add("halves out of order as fifths", halves+queue, late(655), "order-two")
+	grey("Roam slows the sender", none, func(x *rawPassage) { x.there = flow{rate: 950, n: 950} },
+		"goodput", "jitter", "order-two")
+	grey("little was sent without Roam", ipv6, func(x *rawPassage) { x.there = flow{rate: 980, n: 980} },
+		"", "goodput", "jitter", "order-two")
 	exptest.Claims(t, Host, nil, cases...)
+}
+
+// What the router counts is by host and link, datagrams apart from echoes.
+func TestTally(t *testing.T) {
+	all := map[string]topo.Counter{"another": {Packets: 99}}
+	for i, name := range []string{"horn1", "horn2", "reed1", "reed2"} {
+		all[name], all[name+"echoes"] = topo.Counter{Packets: 10 + i}, topo.Counter{Packets: 20 + i}
+	}
+	want := tally{datagrams: [2][2]uint64{{10, 11}, {12, 13}}, echoes: [2][2]uint64{{20, 21}, {22, 23}}}
+	if got := tallyOf(all); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // got are datagrams of these numbers, sent and arriving each millisecond.
@@ -145,6 +162,9 @@ func TestRates(t *testing.T) {
 	if list, err := ratesOf("1000, 20000"); err != nil || fmt.Sprint(list) != "[[1000 20000] [1000 20000]]" {
 		t.Error(list, err)
 	}
+	if list, err := ratesOf("1"); err != nil || fmt.Sprint(list) != "[[1] [1]]" {
+		t.Error(list, err)
+	}
 	if list, err := ratesOf(""); err != nil || len(list[0])+len(list[1]) > 0 {
 		t.Error(list, err)
 	}
@@ -184,7 +204,7 @@ func TestJudgedRates(t *testing.T) {
 		"as fast as is judged":  {50_000, 100, true, true, false},
 		"just above everySends": {10_001, 98.9, false, false, false},
 	} {
-		all := []*passage{filled(policies[0], frameSizes[1], false), filled(policies[1], frameSizes[1], false)}
+		all := []*passage{filled(t, policies[0], frameSizes[1], false), filled(t, policies[1], frameSizes[1], false)}
 		for _, v := range all {
 			v.Rate = c.rate
 		}
@@ -201,6 +221,22 @@ func TestJudgedRates(t *testing.T) {
 		if f.datagramsLost > 0 != c.lost || f.fullLost > 0 != c.full {
 			t.Errorf("%s: lost %d of %d, with a full link %d of %d", name, f.datagramsLost, f.datagrams, f.fullLost, f.full)
 		}
+	}
+}
+
+// Tables and figures name a policy by its shares, and the one without Roam as what it is.
+func TestTitles(t *testing.T) {
+	if a, b := policies[0].title(), policies[3].title(); a != "IPv6" || b != "Roam, 80/20" {
+		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// Of datagrams of which none arrives, none is out of order.
+func TestNothingArrives(t *testing.T) {
+	x := newPassage(policies[1], frameSizes[0], 1000, false)
+	x.there = flow{}
+	if v := x.read(t); v.misorderedPct != 0 || v.goodput != 0 || v.sentPct != 0 {
+		t.Errorf("nothing was sent: %g %% out of order, %g Mb/s, %g %% sent", v.misorderedPct, v.goodput, v.sentPct)
 	}
 }
 

@@ -37,14 +37,10 @@ const longest = 30
 // passage is what a policy has shown with frames of one size at one rate.
 type passage struct {
 	policy
-	Frame, Rate   int
-	Queued        bool // by links of a rate that bursts exceed
+	Frame, Rate int
+	Queued      bool // by links of a rate that bursts exceed
+	counts
 	passed        tally
-	echoes        int
-	echoesLost    int
-	rtts          []float64 // in ms
-	datagrams     int       // both ways
-	datagramsLost int
 	sentPct       float64 // of the datagrams that were due
 	goodput       float64 // Mb/s of data from the first host that arrived
 	jitter        float64 // of arrivals from the first host: RFC 3550 section 6.4.1, mean, in ms
@@ -99,56 +95,39 @@ func (v *passage) exchange(ctx context.Context, env *exp.Env, n ends) error {
 	if err != nil {
 		return err
 	}
-	if !v.Queued {
-		out, err := n.hosts[0].AppCommand(ctx, "ping", "-n", "-i", "0.002", "-s", strconv.Itoa(v.Frame-frameHead),
-			"-c", strconv.Itoa(env.Params.Int("echoes")), n.target.String()).Output()
-		if err != nil {
-			return fmt.Errorf("ping %v: %w", n.target, err)
-		}
-		if v.echoes, v.echoesLost, v.rtts, err = echoes(string(out)); err != nil {
-			return err
-		}
-	}
-	down := v.Rate
+	down, data := v.Rate, v.Frame-frameHead
 	if v.Queued {
-		down = 0
+		down, data = 0, 0
 	}
-	flow, err := workload.StartUDP(ctx, n.hosts[1], n.hosts[0], env.Dir, workload.UDPOptions{
+	length := time.Duration(env.Params.Float("packets") / float64(v.Rate) * float64(time.Second))
+	c, err := cross(ctx, env, n.hosts, data, max(length, time.Second), workload.UDPOptions{
 		Name: fmt.Sprintf("udp-%s-%d-%d-%v", v.name, v.Frame, v.Rate, v.Queued), Target: n.target.String(), Port: port,
 		Up: v.Rate, Down: down, Size: v.Frame - frameHead,
 	})
 	if err != nil {
 		return err
 	}
-	length := time.Duration(env.Params.Float("packets") / float64(v.Rate) * float64(time.Second))
-	length = max(length, time.Second)
-	start := time.Now()
-	env.View.Clock(start, length)
-	select {
-	case <-time.After(length):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	there, back, err := flow.Stop(ctx, time.Second/5)
+	after, err := n.counted(ctx)
 	if err != nil {
 		return err
 	}
-	v.read(there, back, start, length)
-	after, err := n.counted(ctx)
-	v.passed = after.since(before)
-	return err
+	return v.read(c, before, after)
 }
 
-// read takes the figures from the records of the datagrams.
-func (v *passage) read(there, back *udpflow.Flow, start time.Time, length time.Duration) {
-	u, d := there.Count(start, start.Add(length)), back.Count(start, start.Add(length))
-	v.datagrams, v.datagramsLost = u.Written+d.Written, u.Lost+d.Lost
-	v.sentPct = 100 * float64(u.Written) / (float64(v.Rate) * length.Seconds())
+// read takes the figures from the records of what crossed and from the counters around it.
+func (v *passage) read(c crossing, before, after tally) (err error) {
+	var u udpflow.Count
+	if v.counts, u, err = c.read(); err != nil {
+		return err
+	}
+	v.passed = after.since(before)
+	v.sentPct = 100 * float64(u.Written) / (float64(v.Rate) * c.length.Seconds())
 	arrived := u.Written - u.Lost
-	v.goodput = float64(arrived*(v.Frame-frameHead)) * 8e-6 / length.Seconds()
+	v.goodput = float64(arrived*(v.Frame-frameHead)) * 8e-6 / c.length.Seconds()
 	v.misorderedPct = 100 * float64(u.Misorders) / max(1, float64(arrived))
-	v.jitter = jitter(there.Got)
-	v.displaced = displacements(there.Got)
+	v.jitter = jitter(c.there.Got)
+	v.displaced = displacements(c.there.Got)
+	return nil
 }
 
 // jitter is the mean of the interarrival jitter of RFC 3550 section 6.4.1, in ms.

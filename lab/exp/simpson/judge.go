@@ -27,7 +27,7 @@ func judge(r *result.Result, all []*seen) {
 		echoes, echoesLost = echoes+v.echoes, echoesLost+v.echoesLost
 		datagrams, datagramsLost = datagrams+v.datagrams, datagramsLost+v.datagramsLost
 		changed += difference(v.routes[0], v.routes[1])
-		internal, encapsulated = internal+v.internal, encapsulated+v.encapsulated
+		internal, encapsulated = internal+v.internal(), encapsulated+v.encapsulated
 	}
 	var delays, lost []float64
 	for _, v := range all {
@@ -71,7 +71,7 @@ func judgeComparators(r *result.Result, roam *seen, others []*seen) {
 			set("_share_error_points", v.shareError())
 		}
 		set("_rtt_median_ms", stats.Median(v.rtts))
-		set("_internal_bytes", float64(v.internal))
+		set("_internal_bytes", float64(v.internal()))
 		set("_encapsulated_packets", float64(v.encapsulated))
 		set("_routes_changed", float64(difference(v.routes[0], v.routes[1])))
 	}
@@ -94,14 +94,27 @@ func percent(n, of int) float64 {
 	return 100 * float64(n) / float64(of)
 }
 
-// difference counts the lines that only one of two lists has.
+// pcapHeader is the length of a capture without packets.
+const pcapHeader = 24
+
+// internal are the captured bytes of packets with internal locators.
+func (v *seen) internal() (n int) {
+	for _, size := range v.captured {
+		n += int(size) - pcapHeader
+	}
+	return n
+}
+
+// expiry is what changes in a list of routes by itself.
+var expiry = regexp.MustCompile(` expires \d+sec`)
+
+// difference counts the lines that only one of two lists of routes has.
 func difference(a, b string) (n int) {
 	lines := make(map[string]int)
-	for _, l := range strings.Split(a, "\n") {
-		lines[l]++
-	}
-	for _, l := range strings.Split(b, "\n") {
-		lines[l]--
+	for i, list := range []string{a, b} {
+		for l := range strings.SplitSeq(expiry.ReplaceAllString(list, ""), "\n") {
+			lines[l] += 1 - 2*i
+		}
 	}
 	for _, d := range lines {
 		n += max(d, -d)

@@ -12,6 +12,7 @@ import (
 	"roam/lab/site"
 	"roam/lab/topo"
 	"roam/lab/workload"
+	"roam/lab/workload/udpflow"
 )
 
 // Echo requests of ping are longer than the probes of daemons, by which those that count
@@ -56,44 +57,90 @@ func greet(ctx context.Context, s *site.Site, target netip.Addr) error {
 
 // exchange has ping and the datagrams pass, and counts what the borders send meanwhile.
 func (v *seen) exchange(ctx context.Context, env *exp.Env, s *site.Site, target netip.Addr) error {
-	p := env.Params
+	rate := env.Params.Int("rate")
 	before, err := s.Counted(ctx)
 	if err != nil {
 		return err
 	}
-	out, err := s.InsideHost.AppCommand(ctx, "ping", "-n", "-i", "0.002", "-s", strconv.Itoa(echoData),
-		"-c", strconv.Itoa(p.Int("echoes")), target.String()).Output()
-	if err != nil {
-		return fmt.Errorf("ping %v: %w", target, err)
-	}
-	if v.echoes, v.echoesLost, v.rtts, err = echoes(string(out)); err != nil {
-		return err
-	}
-	rate := p.Int("rate")
-	flow, err := workload.StartUDP(ctx, s.Far, s.InsideHost, env.Dir, workload.UDPOptions{
-		Name: "udp-" + v.name, Target: target.String(), Port: port, Up: rate, Down: rate, Size: p.Int("size"),
+	length := time.Duration(env.Params.Float("packets") / float64(rate) * float64(time.Second))
+	c, err := cross(ctx, env, [2]*topo.Host{s.InsideHost, s.Far}, echoData, length, workload.UDPOptions{
+		Name: "udp-" + v.name, Target: target.String(), Port: port, Up: rate, Down: rate, Size: env.Params.Int("size"),
 	})
 	if err != nil {
 		return err
 	}
-	start, length := time.Now(), time.Duration(p.Float("packets")/float64(rate)*float64(time.Second))
-	env.View.Clock(start, length)
-	select {
-	case <-time.After(length):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	up, down, err := flow.Stop(ctx, time.Second/5)
+	after, err := s.Counted(ctx)
 	if err != nil {
 		return err
 	}
-	u, d := up.Count(start, start.Add(length)), down.Count(start, start.Add(length))
-	v.datagrams, v.datagramsLost = u.Written+d.Written, u.Lost+d.Lost
-	after, err := s.Counted(ctx)
+	return v.read(c, before, after)
+}
+
+// read takes the figures from the records of what crossed and from the counters around it.
+func (v *seen) read(c crossing, before, after [2]site.Passed) (err error) {
+	v.counts, _, err = c.read()
 	for b := range after {
 		v.sent[b] = after[b].Since(before[b])
 	}
 	return err
+}
+
+// crossing is what ping and the probes recorded.
+type crossing struct {
+	ping        string // its output; "" if it did not run
+	there, back *udpflow.Flow
+	start       time.Time // of the datagrams that count
+	length      time.Duration
+}
+
+// counts are the packets of a crossing.
+type counts struct {
+	echoes        int // requests
+	echoesLost    int
+	rtts          []float64 // of echoes, in ms
+	datagrams     int       // both ways
+	datagramsLost int
+}
+
+// cross has echoes with so many bytes of data, and then datagrams, pass from the first host to the second
+// and back. Without data there are no echoes.
+func cross(
+	ctx context.Context, env *exp.Env, hosts [2]*topo.Host, data int, length time.Duration, opt workload.UDPOptions,
+) (c crossing, err error) {
+	if data > 0 {
+		out, err := hosts[0].AppCommand(ctx, "ping", "-n", "-i", "0.002", "-s", strconv.Itoa(data),
+			"-c", strconv.Itoa(env.Params.Int("echoes")), opt.Target).Output()
+		if err != nil {
+			return c, fmt.Errorf("ping %v: %w", opt.Target, err)
+		}
+		c.ping = string(out)
+	}
+	flow, err := workload.StartUDP(ctx, hosts[1], hosts[0], env.Dir, opt)
+	if err != nil {
+		return c, err
+	}
+	c.start, c.length = time.Now(), length
+	env.View.Clock(c.start, c.length)
+	select {
+	case <-time.After(length):
+	case <-ctx.Done():
+		return c, ctx.Err()
+	}
+	c.there, c.back, err = flow.Stop(ctx, time.Second/5)
+	return c, err
+}
+
+// read counts the packets, and those from the first host.
+func (c crossing) read() (n counts, first udpflow.Count, err error) {
+	if c.ping != "" {
+		if n.echoes, n.echoesLost, n.rtts, err = echoes(c.ping); err != nil {
+			return n, first, err
+		}
+	}
+	first = c.there.Count(c.start, c.start.Add(c.length))
+	second := c.back.Count(c.start, c.start.Add(c.length))
+	n.datagrams, n.datagramsLost = first.Written+second.Written, first.Lost+second.Lost
+	return n, first, nil
 }
 
 // settled waits until each border's correspondent has acknowledged both locators, and

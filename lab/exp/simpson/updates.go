@@ -61,7 +61,7 @@ func (v *seen) updates(ctx context.Context, env *exp.Env, s *site.Site) (err err
 			return err
 		}
 	}
-	in, out, err := all.read()
+	in, out, err := all.readSoFar()
 	if err != nil {
 		return err
 	}
@@ -72,12 +72,8 @@ func (v *seen) updates(ctx context.Context, env *exp.Env, s *site.Site) (err err
 	}
 	alone := roam.ILVFromAddr(site.Providers[0][0].Addr()).L64
 	return topo.Wait(ctx, "the border announces the link that is left", func() bool {
-		_, out, err := all.read()
-		at, ok := announced(out, alone, lost)
-		if err == nil && ok {
-			v.lost = append(v.lost, at.Sub(lost).Seconds()*1000-float64(env.Params.Int("announce_ms")-collected))
-		}
-		return err == nil && ok
+		_, out, err := all.readSoFar()
+		return err == nil && v.announced(out, alone, lost, env.Params.Int("announce_ms"))
 	})
 }
 
@@ -92,7 +88,7 @@ func (all borderCaptures) announce(ctx context.Context, n *node.Node, round int)
 	if err := os.WriteFile(n.Config, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	_, before, err := all.read()
+	_, before, err := all.readSoFar()
 	if err == nil {
 		_, err = n.Ask(ctx, "config", "reload")
 	}
@@ -100,21 +96,27 @@ func (all borderCaptures) announce(ctx context.Context, n *node.Node, round int)
 		return err
 	}
 	return topo.Wait(ctx, "the border passes an update on", func() bool {
-		_, after, err := all.read()
+		_, after, err := all.readSoFar()
 		return err == nil && len(after) > len(before)
 	})
 }
 
-// read returns the updates of the inside host at the border, and those in its name that left.
-// Acknowledgements are none.
-func (all borderCaptures) read() (in, out []update, err error) {
+// readSoFar reads the captures so far.
+func (all borderCaptures) readSoFar() (in, out []update, err error) {
 	lists := map[string][]packets.Packet{}
 	for link, w := range all {
 		if lists[link], err = packets.Read(w.File, link); err != nil {
 			return nil, nil, err
 		}
 	}
-	for _, p := range packets.Merge(lists["lan"], lists["wan0"], lists["wan1"]) {
+	in, out = updatesOf(lists["lan"], lists["wan0"], lists["wan1"])
+	return in, out, nil
+}
+
+// updatesOf returns the updates of the inside host at the border, and those in its name that left.
+// Acknowledgements are none.
+func updatesOf(lan, wan0, wan1 []packets.Packet) (in, out []update) {
+	for _, p := range packets.Merge(lan, wan0, wan1) {
 		c, _, ok := p.Control()
 		if !ok {
 			continue
@@ -128,7 +130,7 @@ func (all borderCaptures) read() (in, out []update, err error) {
 			out = append(out, update{p, u})
 		}
 	}
-	return in, out, nil
+	return in, out
 }
 
 // added is what the border has added to each update, in ms: the time until the next one left.
@@ -147,12 +149,15 @@ func added(in, out []update) (list []float64) {
 	return list
 }
 
-// announced finds the first update after a time that lists one locator alone.
-func announced(out []update, alone roam.L64, after time.Time) (at time.Time, ok bool) {
+// announced finds the first update after the loss of a link that lists one locator alone, and notes
+// how long it took. Of a border that collects changes for longer than by default, the difference does
+// not count.
+func (v *seen) announced(out []update, alone roam.L64, lost time.Time, announceMs int) bool {
 	for _, u := range out {
-		if !u.At.Before(after) && len(u.Locators) == 1 && u.Locators[0].L64 == alone {
-			return u.At, true
+		if !u.At.Before(lost) && len(u.Locators) == 1 && u.Locators[0].L64 == alone {
+			v.lost = append(v.lost, u.At.Sub(lost).Seconds()*1000-float64(announceMs-collected))
+			return true
 		}
 	}
-	return at, false
+	return false
 }

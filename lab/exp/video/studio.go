@@ -89,7 +89,19 @@ func (s *studio) take(ctx context.Context, clip video.Clip) (t *take, err error)
 // time), with the sent one. It leaves files in dir.
 func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, start int64,
 	depth time.Duration) (seen Seen, err error) {
-	f := rtpflow.Match(t.sent, got)
+	seen, f, order := t.read(got, start, depth)
+	stream := t.received(dir)
+	if err := f.WriteTo(stream, order); err != nil {
+		return seen, err
+	}
+	seen.Quality, err = video.Compare(ctx, dir, t.stream, stream)
+	return seen, err
+}
+
+// read takes the figures from a recording, and the packets in the order in which a player shows them.
+func (t *take) read(got *rtpflow.Recording, start int64, depth time.Duration) (seen Seen, f *rtpflow.Flow,
+	order []rtpflow.Arrival) {
+	f = rtpflow.Match(t.sent, got)
 	order, late := f.Played(depth)
 	seen = Seen{Count: f.Count(), Late: late, Unknown: f.Unknown, Mbps: mbps(f)}
 	if len(f.Arrivals) > 0 { // the first to arrive need not be the first sent
@@ -101,12 +113,7 @@ func (t *take) judge(ctx context.Context, dir string, got *rtpflow.Recording, st
 			seen.LongestGapMs, seen.LongestGapAt = ms, float64(g[0]-start)/1e9
 		}
 	}
-	stream := t.received(dir)
-	if err := f.WriteTo(stream, order); err != nil {
-		return seen, err
-	}
-	seen.Quality, err = video.Compare(ctx, dir, t.stream, stream)
-	return seen, err
+	return seen, f, order
 }
 
 // received is where the stream lies that judge saw.

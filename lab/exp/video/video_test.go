@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/exp/exptest"
 	"roam/lab/live"
@@ -196,5 +197,62 @@ func TestSSIMOverTime(t *testing.T) {
 	long.SSIM[0] = 0.4
 	if x, y = ssim(long, 0); len(x) != 480 || x[4] != 1 || y[0] != 0 {
 		t.Errorf("%d points, %v", len(x), x[:5])
+	}
+}
+
+// Marks are where an arm follows the schedule; a link that is cut says so.
+func TestMarks(t *testing.T) {
+	attach := scene.Step{Op: scene.Attach, Link: "net2", Name: "soft 1: net2"}
+	detach := scene.Step{Op: scene.Detach, Link: "net1"}
+	if a, d, s := mark(attach, arm.Roam), mark(detach, arm.Plain), mark(attach, arm.Static); a != "soft 1: net2" ||
+		d != "net1 cut" || s != "" {
+		t.Errorf("marks %q, %q, %q", a, d, s)
+	}
+}
+
+// Of a trace a pass keeps the rates towards the mobile host, the marks, and the shares of the links both ways.
+func TestObserve(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(1000+int64(s), 0) }
+	sample := func(s int, a, b uint64) scene.Sample {
+		return scene.Sample{At: at(s), Out: map[string]uint64{"net1": 9 * b, "net2": 9 * a},
+			In: map[string]uint64{"net1": a, "net2": b}}
+	}
+	p := Pass{}
+	p.observe(&scene.Trace{Start: at(0), End: at(2),
+		Samples: []scene.Sample{sample(0, 0, 0), sample(1, 1e6, 0), sample(2, 1e6, 3e6)},
+		Steps: []scene.Done{{Step: scene.Step{Op: scene.Attach, Name: "x"}, At: at(1)},
+			{Step: scene.Step{Op: scene.Attach}, At: at(2)}}}, arm.Roam)
+	if p.Shares["net1"] != 25 || p.Shares["net2"] != 75 || len(p.Rates) != 2 ||
+		!strings.Contains(p.Rates[0].Name, " in net1") || !reflect.DeepEqual(p.Rates[0].Y, []float64{8, 0}) ||
+		len(p.Marks) != 1 || p.Marks[0].T != 1 || p.Marks[0].Label != "x" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A stream is read packet by packet: what came, when, and how long the longest silence was.
+func TestReadStream(t *testing.T) {
+	x := raw{lost: 1, doubled: 2, alien: 3, swapped: 4, slow: 100 * time.Millisecond}
+	s := x.read(t)
+	if s.Count.Sent != packets || s.Count.Lost != 1 || s.Count.Doubled != 1 || s.Count.Disordered != 4 || s.Unknown != 2 ||
+		s.Late != 0 || s.Ahead != 0 || s.LongestGapMs < 100 || s.LongestGapMs > 120 || s.LongestGapAt < 9.9 ||
+		s.LongestGapAt > 10.1 {
+		t.Errorf("%+v", s)
+	}
+	seconds := func(i int) time.Duration { return time.Duration(i) * time.Second }
+	first := &take{clip: video.Clip{Seconds: 10}, sent: record(t, []int{0, 1, 2, 3}, seconds)}
+	late, _, _ := first.read(record(t, []int{2, 3}, seconds), exptest.At(3*time.Second).UnixNano(), time.Second)
+	if late.Ahead != 3+5 { // half of the clip was over when its first packet came
+		t.Errorf("ahead %g s, want 8", late.Ahead)
+	}
+	none, _, order := first.read(record(t, nil, nil), 0, time.Second)
+	if none.Mbps != 0 || none.Ahead != 0 || len(order) > 0 {
+		t.Errorf("nothing came: %+v", none)
+	}
+	if one, _, _ := first.read(record(t, []int{1}, seconds), 0, time.Second); one.Mbps != 0 {
+		t.Errorf("one packet has a rate: %+v", one)
+	}
+	two, _, _ := first.read(record(t, []int{0, 1}, seconds), 0, time.Second)
+	if want := 2 * (40 + 8 + 12) * 8e-6; two.Mbps < want*0.999 || two.Mbps > want*1.001 {
+		t.Errorf("%g Mb/s, want %g", two.Mbps, want)
 	}
 }

@@ -198,3 +198,22 @@ func Parse(line string) (bytes int, took time.Duration, err error) {
 	}
 	return bytes, time.Duration(ns), nil
 }
+
+// Read reads the output of the fetching end: how long each transfer took, by size. A transfer that it
+// does not report is an error.
+func Read(output string, sizes []int, times int) (map[int][]time.Duration, error) {
+	took := make(map[int][]time.Duration)
+	for line := range strings.Lines(output) {
+		bytes, d, err := Parse(line)
+		if err != nil {
+			return nil, err
+		}
+		took[bytes] = append(took[bytes], d)
+	}
+	for _, n := range sizes {
+		if len(took[n]) < times {
+			return nil, fmt.Errorf("of %d transfers of %d bytes %d are reported", times, n, len(took[n]))
+		}
+	}
+	return took, nil
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,32 @@ func TestCongestionControl(t *testing.T) {
 	})
 	if err != nil || strings.TrimRight(got, "\x00") != "reno" {
 		t.Errorf("congestion control %q, %v", got, err)
+	}
+}
+
+// TestRead: each transfer counts for its size, and all must be reported.
+func TestRead(t *testing.T) {
+	const output = "1 20\n300 41\n1 22\n300 43\n"
+	took, err := Read(output, []int{1, 300}, 2)
+	if err != nil || !slices.Equal(took[1], []time.Duration{20, 22}) || !slices.Equal(took[300], []time.Duration{41, 43}) {
+		t.Errorf("%v, %v", took, err)
+	}
+	for _, short := range []string{"", "1 20\n300 41\n1 22\n", output + "nonsense\n"} {
+		if took, err := Read(short, []int{1, 300}, 2); err == nil {
+			t.Errorf("%q is read: %v", short, took)
+		}
+	}
+}
+
+// TestSizes: each size is at least a byte and at most a gibibyte.
+func TestSizes(t *testing.T) {
+	if list, err := parseSizes("1,5,1073741824"); err != nil || !slices.Equal(list, []int{1, 5, 1 << 30}) {
+		t.Errorf("%v, %v", list, err)
+	}
+	for _, text := range []string{"", "0", "-1", "1073741825", "5,x", "5,"} {
+		if list, err := parseSizes(text); err == nil {
+			t.Errorf("%q is %v", text, list)
+		}
 	}
 }
 

@@ -134,6 +134,46 @@ func TestAChangedPacketIsNotReceived(t *testing.T) {
 	}
 }
 
+// Where two packets have one number and one content, the nearer one to the highest so far is meant, also after a
+// packet that came late.
+func TestTwinsAreToldByPlace(t *testing.T) {
+	all := stream(wrap + 100)
+	all[wrap+20] = all[20]
+	sent := recording(t, all, steady(len(all)))
+	for _, c := range []struct {
+		indices []int
+		want    int
+	}{{[]int{15, 20}, 20}, {[]int{40_000, 10, 20}, wrap + 20}, {[]int{wrap + 15, 20}, wrap + 20}} {
+		some, ms := pick(all, c.indices...)
+		f := Match(sent, recording(t, some, ms))
+		if got := f.Arrivals[len(f.Arrivals)-1].Index; got != c.want {
+			t.Errorf("after %v: packet %d, want %d", c.indices[:len(c.indices)-1], got, c.want)
+		}
+	}
+}
+
+// The header alone is a packet, less is none, and a record that a killed writer has cut short does not count.
+func TestSmallAndCutPackets(t *testing.T) {
+	head := stream(1)[0]
+	r := recording(t, [][]byte{head[:rtpHead+40], head[:rtpHead], head[:rtpHead-1]}, []int{0, 1, 2})
+	if len(r.Packets) != 2 || r.Packets[0].Bytes != 40 || r.Packets[1].Bytes != 0 || r.Alien != 1 {
+		t.Errorf("%+v, %d others", r.Packets, r.Alien)
+	}
+	whole, err := os.ReadFile(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{headSize + rtpHead + 20, 5, 0} {
+		path := filepath.Join(t.TempDir(), "cut")
+		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if cut, err := Load(path); err != nil || len(cut.Packets)+cut.Alien != 0 {
+			t.Errorf("cut after %d bytes: %+v, %v", n, cut, err)
+		}
+	}
+}
+
 // The player waits for a missing packet as long as its buffer is deep, and not
 // longer.
 func TestPlayerPutsBackIntoOrder(t *testing.T) {
@@ -148,6 +188,7 @@ func TestPlayerPutsBackIntoOrder(t *testing.T) {
 	}{
 		{"swapped", []int{1, 0, 2, 3}, []int{0, 1, 2, 3}, []int{0, 1, 2, 3}, 0},
 		{"within depth", []int{0, 2, 3, 1, 4}, []int{0, 1, 5, 10, 11}, []int{0, 1, 2, 3, 4}, 0},
+		{"the oldest decides", []int{0, 2, 3, 1, 4}, []int{0, 1, 10, 26, 27}, []int{0, 2, 3, 4}, 1},
 		{"too late", []int{0, 2, 3, 1, 4}, []int{0, 1, 5, 30, 31}, []int{0, 2, 3, 4}, 1},
 		{"lost", []int{0, 2, 3, 4, 5}, []int{0, 1, 2, 3, 50}, []int{0, 2, 3, 4, 5}, 0},
 		{"copies", []int{0, 1, 1, 0, 2}, []int{0, 1, 2, 3, 4}, []int{0, 1, 2}, 0},

@@ -60,6 +60,33 @@ func TestCheckerSeesDamage(t *testing.T) {
 	}
 }
 
+// Each message is answered by a byte, and only where answers were asked for.
+func TestAnswer(t *testing.T) {
+	for _, c := range []struct {
+		answers        bool
+		messages, want int
+	}{{true, 3, 3}, {true, 0, 0}, {false, 3, 0}} {
+		here, there := net.Pipe()
+		got := make(chan int)
+		if c.want > 0 {
+			go func() {
+				n, _ := there.Read(make([]byte, 10))
+				got <- n
+			}()
+		}
+		_ = here.SetDeadline(time.Now().Add(50 * time.Millisecond)) // a write that nobody reads ends by that
+		if err := (&end{answers: c.answers}).answer(here, c.messages); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if c.want > 0 {
+			if n := <-got; n != c.want {
+				t.Errorf("%+v: %d bytes", c, n)
+			}
+		}
+		_, _ = here.Close(), there.Close()
+	}
+}
+
 func TestOverLoopback(t *testing.T) {
 	testutil.Need(t, "ipv6")
 	for _, answers := range []bool{false, true} {
