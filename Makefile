@@ -34,6 +34,7 @@ LAB_MINUTES ?= 25
 FUZZTOTAL ?= 1h
 SOAK_HOURS ?= 24
 SOAK_HOSTS ?= 1000
+SOAK_MOVES ?= 100
 SEED      ?= 1
 BENCH     ?= .
 RESULTS   ?= $(OUT)/results.json
@@ -54,7 +55,7 @@ OUT       ?= out
 help: ## list every target (this list)
 	@echo 'Roam: sessions that survive moves, on a stock kernel. Targets:'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
-	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SEED, BENCH, RESULTS, KERNELS, STEP, PREFIX, DESTDIR, ARCHES, OUT'
+	@echo 'Settings: ARGS, EXP, PKGS, TESTFLAGS, LAB_MINUTES, FUZZTOTAL, SOAK_HOURS, SOAK_HOSTS, SOAK_MOVES, SEED, BENCH, RESULTS, KERNELS, STEP, PREFIX, DESTDIR, ARCHES, OUT'
 
 build: setup-build ## compile bin/roam, bin/roamd and bin/roam-lab (needs Go, no clang)
 	@mkdir -p bin
@@ -119,9 +120,9 @@ fuzz: setup-build ## run every fuzz target in turn, all within FUZZTOTAL (PKGS=p
 release-check: setup-lab setup-test setup-guest build ## weekly: standard presets, faults, benchmarks, fuzzing, soak, guests, kernels; one page, and an archive, in OUT
 	@build/release-check $(OUT)/release
 
-soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS of virtual time, from SEED
-	SOAK_HOURS=$(SOAK_HOURS) SOAK_HOSTS=$(SOAK_HOSTS) SEED=$(SEED) \
-		$(GO) test -count 1 -timeout 0 -v -run '^TestSoak$$' $(TESTFLAGS) ./sim/ilnphost
+soak: setup-build ## let SOAK_HOSTS simulated hosts move and fail for SOAK_HOURS of virtual time, and 12 * SOAK_MOVES pairs, from SEED
+	SOAK_HOURS=$(SOAK_HOURS) SOAK_HOSTS=$(SOAK_HOSTS) SOAK_MOVES=$(SOAK_MOVES) SEED=$(SEED) \
+		$(GO) test -count 1 -timeout 0 -v -run '^Test(Soak|HardMoves)$$' $(TESTFLAGS) ./sim/ilnphost
 
 lint: setup-build ## vet, a build for 32-bit ARM, the house rules (gofmt among them), the style scorecard
 	$(GO) vet $(PKGS)

@@ -225,11 +225,13 @@ func (c *pathChoice) asksPlaces(s *session) bool {
 // and each missed path.
 func (c *liveness) validateRound(now time.Time, s *session) {
 	sources, targets := c.host.active, s.remotes.unvalidated()
-	if s.fallback == unanswered {
-		// Nothing says whether it is the locator in use that does not work.
-		sources, targets = placesOf(c.host.usable(now)), s.remotes.all()
+	switch usable := placesOf(c.host.usable(now)); {
+	case s.fallback == unanswered: // nothing says whether it is the locator in use that does not work
+		sources, targets = usable, s.remotes.all()
+	case s.watch.round >= unprovedBad: // nor now: answers may leave, or arrive, by another one
+		sources = unique(append(slices.Clone(sources), usable...))
 	}
-	paths := c.askPlaces(now, s, c.knownFirst(now, s, sources), targets[:min(len(targets), MaxRemote)])
+	paths := c.askPlaces(now, s, c.askFrom(now, s, sources), targets[:min(len(targets), MaxRemote)])
 	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
 		paths = append(paths, s.entry.Paths[0])
 	}

@@ -99,7 +99,31 @@ func (c *Core) wayAnswered(now time.Time, s *session, by Path, lu ilnpwire.Locat
 	}
 	delete(s.askedWays, by)
 	c.pathLives(now, s, probe{path: by, sent: w.sent})
+	questions{&c.liveness}.leaveListed(now, s, by)
 	return !s.update.matches(lu)
+}
+
+// leaveListed leaves all paths from the locators that the newest set lists, as a question from another locator of
+// ours was acknowledged there, and the set has had no acknowledgement for long: those go to the locators that it
+// lists, so nothing arrives at these. No probe shows it, as data stay on a locator that the correspondent knows.
+func (c questions) leaveListed(now time.Time, s *session, by Path) {
+	u := &s.update
+	if u.state == acknowledged || u.tries < updateDoubt || u.lists(by.Local.L64) {
+		return
+	}
+	listed := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool { return !u.lists(l.L64) })
+	paths := cross(listed, s.remotes.all())
+	if slices.ContainsFunc(paths, func(p Path) bool {
+		h := s.check.find(p)
+		return h != nil && h.Heard().After(u.first)
+	}) {
+		return
+	}
+	for _, p := range paths {
+		s.bad[p] = true
+	}
+	s.watch.proved = 0
+	c.remotesChanged(now, s)
 }
 
 // pathLives takes that a path works, as the answer to a question about it has come.
@@ -119,10 +143,16 @@ func (c *Core) pathLives(now time.Time, s *session, pr probe) {
 	}
 }
 
-// knownFirst returns the sources of questions to new places. A new place gets few, and of a session with keys
-// nothing may arrive at what this host prefers. So the usable locator where the peer's last update came in is
-// first, and as long as the peer has not acknowledged our set, those that it knows.
-func (c *pathChoice) knownFirst(now time.Time, s *session, sources []roam.LinkLocator) []roam.LinkLocator {
+// askFrom returns the sources of questions to new places, the best first. A new place gets few, and nothing may
+// arrive at what this host prefers. So if data leave from further locators, these come first. A correspondent without
+// a key follows our nonce to any further one. In a session with keys the usable locator where the correspondent's
+// last update came in is first, and as long as it has not acknowledged our set, those that it knows.
+func (c *pathChoice) askFrom(now time.Time, s *session, sources []roam.LinkLocator) []roam.LinkLocator {
+	for _, p := range s.entry.Paths {
+		if !slices.Contains(sources, p.Local) {
+			sources = append([]roam.LinkLocator{p.Local}, sources...)
+		}
+	}
 	if s.keys == nil {
 		return sources
 	}

@@ -113,23 +113,53 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.accounts.receivedInAll(now, s.key, p.Src, len(packet), 1) // more the data plane counts
 	}
 	s.toldInUDP = s.toldInUDP || p.Encapsulated
+	questions{&c.liveness}.takeUpdate(now, s, p, lu, by)
+}
+
+// takeUpdate applies an authentic Locator Update that came by a path, and acknowledges it.
+func (c questions) takeUpdate(now time.Time, s *session, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate, by Path) {
 	s.updatedAt = by.Local
-	repeated := s.lists(entriesOf(lu))
+	isRepeated, last := s.lists(entriesOf(lu)), s.updated
 	// In this order: once acknowledged, nothing more is sent to a locator that was
 	// withdrawn, and its owner may let it go.
 	c.applyUpdate(now, s, lu)
 	c.knowsLocator(now, s, p.Dst.L64)
+	// The other form of an update comes sooner, a renewal later.
+	if since := now.Sub(last); isRepeated && since >= updateMin/2 && since <= 2*updateMax {
+		c.acknowledgeAside(now, s, p, lu, by)
+	}
+	var acked Path
 	if !s.earlyAnswered {
-		c.acknowledge(now, link, p, s, lu)
+		acked = c.acknowledge(now, by.Local.Link, p, s, lu)
 	}
 	c.doubtPath(now, s, p.Dst.L64)
-	if repeated {
+	if isRepeated {
 		c.complaint(now, s, by, func(q Path) {
-			if b, ok := c.buildUpdate(q, s, lu.Ack(), p.OverNIDs); ok {
+			if b, ok := c.buildUpdate(q, s, lu.Ack(), p.OverNIDs); ok && q != acked {
 				c.transmitControl(now, s, q, b, s.encaps(q))
 			}
 		})
 	}
+}
+
+// acknowledgeAside acknowledges a retransmitted update from a locator of ours that the correspondent does not know,
+// too: nothing may leave from those that it knows, as the update came again. It leaves from where the update came in,
+// or, as long as the correspondent has answered no probe where it is, from any other one by turns. The correspondent
+// may follow our nonce there, so the set is repeated.
+func (c *updates) acknowledgeAside(now time.Time, s *session, p ilnpwire.Packet, lu ilnpwire.LocatorUpdate, by Path) {
+	unknown := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
+		return s.sendsFrom(l) || s.update.lists(l.L64) || c.obstructed.has(s.remoteNID, Path{l, by.Remote})
+	})
+	if r := s.remotes.find(by.Remote); r != nil && r.validated || slices.Contains(unknown, by.Local) {
+		unknown = slices.DeleteFunc(unknown, func(l roam.LinkLocator) bool { return l != by.Local })
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	s.again++
+	path := Path{Local: unknown[s.again%len(unknown)], Remote: by.Remote}
+	b, ok := c.buildUpdate(path, s, lu.Ack(), p.OverNIDs)
+	s.strayed = ok && c.transmitAsProbe(now, s, path, b, p.Encapsulated, false) || s.strayed
 }
 
 // acknowledged takes an authentic acknowledgement that came by a path.
@@ -181,8 +211,11 @@ func (cfg *Config) faultOf(lu ilnpwire.LocatorUpdate, err error, payload []byte)
 // acknowledge answers a Locator Update with its own body (RFC 6743 §2), in its own form
 // and by its own rule: to
 // where it came from if it lists that locator, else to the best that it lists, or
-// to where it came from after all if so much must not go there yet.
-func (c *updates) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate) {
+// to where it came from after all if so much must not go there yet. It returns the path by which the acknowledgement
+// left; none: it did not.
+func (c *updates) acknowledge(
+	now time.Time, link roam.LinkID, p ilnpwire.Packet, s *session, lu ilnpwire.LocatorUpdate,
+) Path {
 	list := entriesOf(lu)
 	to := list[0]
 	for _, e := range list {
@@ -202,7 +235,7 @@ func (c *updates) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet
 	if !known || !slices.ContainsFunc(sources, func(l *local) bool { return l.LinkLocator == from }) {
 		path, ok := c.obstructed.nextEnds(s.remoteNID, 0, placesOf(sources), []roam.L64{to.L64})
 		if !ok {
-			return
+			return Path{}
 		}
 		from = path.Local
 	}
@@ -210,9 +243,10 @@ func (c *updates) acknowledge(now time.Time, link roam.LinkID, p ilnpwire.Packet
 		path := Path{Local: from, Remote: remote}
 		b, ok := c.buildUpdate(path, s, lu.Ack(), p.OverNIDs)
 		if ok && c.transmitAsProbe(now, s, path, b, p.Encapsulated, remote != p.Src.L64) {
-			return
+			return path
 		}
 	}
+	return Path{}
 }
 
 // applyUpdate changes the correspondent's set as it says: the RFC form and the

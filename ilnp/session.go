@@ -67,6 +67,7 @@ type session struct {
 	nonceUntil    time.Time
 	updated       time.Time        // when the correspondent's last update came
 	updatedAt     roam.LinkLocator // where it came in
+	again         int              // retransmitted updates that were acknowledged from a locator it does not know
 	late          bool             // its first nonces are over; there were lateFrom packets with one
 	lateFrom      uint32
 	dead          bool

@@ -89,37 +89,73 @@ func dropDataAlone(t *testing.T, mode ilnp.Mode) {
 	}
 }
 
-// TestDaemonKilledInMidSuspicion: the daemon of either end ends while it doubts a path that
-// has died, or has avoided it, and starts again with the state that it had saved before the
-// path died. Data flow over what works within a second.
+// TestDaemonKilledInMidSuspicion: the daemon of either end ends while it doubts a path that has died, or has avoided
+// it, and starts again at once or some seconds later, with the state that it had saved before the path died or at its
+// end. Data flow over what works within a second of its start. Meanwhile the other end leaves the path, and all that it
+// sends arrives. The programs of the host without a daemon go on with what they know: of two paths in use half arrives.
 func TestDaemonKilledInMidSuspicion(t *testing.T) {
 	const ms = time.Millisecond
-	kills := []time.Duration{0, 100 * ms, 200 * ms, 300 * ms, 2000 * ms}
 	for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
-		for _, after := range kills {
+		for _, after := range []time.Duration{0, 100 * ms, 200 * ms, 300 * ms, 2000 * ms} {
 			for _, who := range []string{"mobile", "server"} {
 				t.Run(fmt.Sprint(mode, after, who), func(t *testing.T) {
-					p := newForked(t, mode, multipath.Normal, 1, near)
-					h := p.mobile
-					if who == "server" {
-						h = p.server
-					}
-					saved := h.core.Export()
-					p.cut(2, sim.Both)
-					p.Run(after)
-					if err := h.restart(saved); err != nil {
-						t.Fatal(err)
-					}
-					at := p.Elapsed()
-					p.Run(5 * time.Second)
-					for name, f := range map[string]*Flow{"up": p.up, "down": p.down} {
-						_, lost := f.gapAfter(at, p.Elapsed())
-						if lost > time.Second {
-							t.Errorf("%v lost in the direction %s after the start, want 1 s", lost, name)
-						}
+					killed{mode: mode, after: after, who: who, before: true}.judge(t)
+					if after >= 200*ms {
+						killed{mode: mode, after: after, who: who}.judge(t)
+						killed{mode: mode, after: after, who: who, away: 3 * time.Second}.judge(t)
 					}
 				})
 			}
 		}
+	}
+}
+
+// killed is the end of a daemon some time after a path has died.
+type killed struct {
+	mode   ilnp.Mode
+	after  time.Duration
+	who    string
+	before bool          // its state is from before the path died
+	away   time.Duration // until it starts again
+}
+
+func (k killed) judge(t *testing.T) {
+	p := newForked(t, k.mode, multipath.Normal, 1, near)
+	h, own, other := p.mobile, p.up, p.down
+	if k.who == "server" {
+		h, own, other = p.server, p.down, p.up
+	}
+	saved := h.core.Export()
+	p.cut(2, sim.Both)
+	p.Run(k.after)
+	if !k.before {
+		saved = h.core.Export()
+	}
+	h.kill()
+	gone := p.Elapsed()
+	p.Run(k.away)
+	if k.away > 0 {
+		k.judgeAway(t, gone+time.Second, p.Elapsed(), own, other)
+	}
+	if err := h.restart(saved); err != nil {
+		t.Fatal(err)
+	}
+	at := p.Elapsed()
+	p.Run(5 * time.Second)
+	for name, f := range map[string]*Flow{"of it": own, "to it": other} {
+		if _, lost := f.gapAfter(at, p.Elapsed()); lost > time.Second {
+			t.Errorf("%+v: %v lost in the direction %s after the start, want 1 s", k, lost, name)
+		}
+	}
+}
+
+// judgeAway judges what arrived between two moments while the daemon was away.
+func (k killed) judgeAway(t *testing.T, from, to time.Duration, own, other *Flow) {
+	sent := int((to - from) / time.Millisecond)
+	if lost := other.Lost(from, to-pathRTT); lost > 0 {
+		t.Errorf("%+v: %d of %d datagrams to a host without a daemon lost", k, lost, sent)
+	}
+	if lost := own.Lost(from, to-pathRTT); k.mode == ilnp.Duality && lost > sent*6/10 {
+		t.Errorf("%+v: %d of %d datagrams of a host without a daemon lost", k, lost, sent)
 	}
 }

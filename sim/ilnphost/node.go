@@ -55,6 +55,7 @@ type Node struct {
 	noLists     bool                 // the kernel cannot list its connections
 	busy        func() time.Duration // how long the daemon takes to get to a packet; nil: no time
 	reads       time.Time            // when it gets to the last one
+	killed      bool                 // no daemon runs
 	attachments []*attachment
 	began       *attachment // the first one created
 	connected   int         // attachments created or enabled so far
@@ -312,36 +313,11 @@ func (h *Node) Reboot() {
 	}
 }
 
-// Restart replaces the core by one that restores the saved state of the old one. The data
-// plane continues, as that of a killed daemon does.
-func (h *Node) Restart() error { return h.restart(h.core.Export()) }
-
-// restart is Restart from a state that may be outdated.
-func (h *Node) restart(state []byte) error {
-	cfg := h.cfg
-	cfg.Rand = reader{rand.New(rand.NewPCG(h.net.Rand().Uint64(), 0))}
-	core, err := ilnp.New(cfg)
-	if err != nil {
-		return fmt.Errorf("make core: %w", err)
-	}
-	if err := core.Restore(h.net.Now(), state); err != nil {
-		return fmt.Errorf("restore: %w", err)
-	}
-	h.core, h.assist = core, newAssistant()
-	entries := core.Snapshot()
-	h.net.Note(h.name, "restarts with %d sessions", len(entries))
-	h.plane.sync(entries)
-	h.Settle()
-	for _, at := range h.attachments {
-		if at.told {
-			h.advertise(at)
-		}
-	}
-	return nil
-}
-
 // Settle executes the core's outputs and sets its timer.
 func (h *Node) Settle() {
+	if h.killed {
+		return
+	}
 	for {
 		o, ok := h.core.Poll()
 		if !ok {

@@ -32,6 +32,12 @@ func newForked(
 		}
 	}
 	w := &world{Network: n, mobile: n.AddNode("mobile", cfg(mobileNID)), server: n.AddNode("server", cfg(serverNID))}
+	return fork(t, w, access)
+}
+
+// fork gives the hosts of a world their links and flows.
+func fork(t *testing.T, w *world, access Access) *forked {
+	t.Helper()
 	w.mobile.Up(1, netA, access, roam.Infinite)
 	w.server.Up(1, netS, near, roam.Infinite)
 	w.mobile.Know(w.server, netS)
