@@ -32,11 +32,11 @@ func newForked(
 		}
 	}
 	w := &world{Network: n, mobile: n.AddNode("mobile", cfg(mobileNID)), server: n.AddNode("server", cfg(serverNID))}
-	return fork(t, w, access)
+	return fork(t, w, access, before...)
 }
 
-// fork gives the hosts of a world their links and flows.
-func fork(t *testing.T, w *world, access Access) *forked {
+// fork gives the hosts of a world their links and flows; before: what comes ahead of the flows.
+func fork(t *testing.T, w *world, access Access, before ...func(*world)) *forked {
 	t.Helper()
 	w.mobile.Up(1, netA, access, roam.Infinite)
 	w.server.Up(1, netS, near, roam.Infinite)
