@@ -293,7 +293,7 @@ func TestEachCell(t *testing.T) {
 		"udp,tcp": {"run tcp", "run udp", "miss death"}, "death": {"miss tcp", "miss udp", "run death"}, "tcp,nothing": nil,
 	} {
 		did = nil
-		env := &exp.Env{Params: exp.Params{"cells": chosen}, View: &live.View{}}
+		env := &exp.Env{Params: exp.Params{"cells": chosen, "cc": "own"}, View: &live.View{}}
 		err := eachCell(env, equal, note("miss "), func(c cell) error {
 			note("run ")(c)
 			return map[string]error{"death": broken}[c.name]
@@ -307,9 +307,9 @@ func TestEachCell(t *testing.T) {
 // The arms of a cell, and their links: alone is the better one, and datagrams are sent over all only.
 func TestArms(t *testing.T) {
 	for _, c := range slices.Concat(equal[:2], unequal) {
-		want := map[string][]string{"tcp": {alone, both, mptcp}, "rate20": {alone, both, mptcp}, "udp": {both}}[c.name]
-		if want == nil {
-			want = []string{alone, both}
+		want := []string{alone, both, mptcp}
+		if c.name == "udp" {
+			want = []string{both}
 		}
 		if !slices.Equal(c.arms(), want) {
 			t.Errorf("%s has arms %q, want %q", c.name, c.arms(), want)
