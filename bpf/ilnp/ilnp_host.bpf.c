@@ -48,14 +48,20 @@ static __always_inline int about_pending(struct event *about, struct pending_pee
 }
 
 /* Hands a packet over that needs a session. e: the packet exceeds the allowance of this
- * pending peer, which is about to get a session.
+ * pending peer, which is about to get a session. A GSO packet is cut before: the daemon would
+ * send it again as one packet.
  */
 __noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e)
 {
 	struct event about = {};
+	__u32 segdev = this_segdev();
 
 	if (!key)
 		return drop(DROP_KERNEL_HELPER);
+	if (skb->gso_size && segdev && !is_segmented(skb)) {
+		count(TX_SEGDEV);
+		return bpf_redirect(segdev, 0);
+	}
 	about.key = *key;
 	if (e)
 		about_pending(&about, e, key);
@@ -176,7 +182,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (e)
 		p = 0; /* it contacted us first */
 	if (!p && !e)
-		return is_segmented(skb) ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
+		return skb->mark == COPY_MARK ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
 		return hand_over_error(skb, &u.key, e);
 	if (p && has_plain_flows(p, &c)) {

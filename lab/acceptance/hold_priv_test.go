@@ -322,11 +322,8 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 // order, and what else was wrong.
 func (h *holding) round(t *testing.T, round int, word string) (mixed int, faults []string) {
 	ways := []string{"udp", "tcp", "ping", "segmented"}
-	switch {
-	case h.lossy:
+	if h.lossy {
 		ways = []string{"tcp", "ping"}
-	case h.keyed: // a GSO packet that waits for our own proof leaves as one datagram
-		ways = ways[:3]
 	}
 	before := map[string]int{}
 	for _, n := range h.all() {

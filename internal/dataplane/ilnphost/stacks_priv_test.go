@@ -162,12 +162,22 @@ func TestSegmentation(t *testing.T) {
 		r.must(err)
 		return v, p
 	}
-	got := r.counted(func() {
-		if v, _ := round(tcp(flagACK, 9), 0); v != shot {
-			t.Errorf("of no session: verdict %d", v)
-		}
-	})
-	r.wantCounts("of no session", got, counts{"drop_not_session": 1})
+	for name, c := range map[string]struct {
+		how     func(*ebpf.RunOptions)
+		verdict int
+		want    counts
+	}{
+		"GSO packet":           {gso, redirect, counts{"tx_segdev": 1}},
+		"its segment":          {arrived(0), consumed, counts{"miss_handed_over": 1}},
+		"copy under that rule": {arrived(CopyMark), shot, counts{"drop_not_session": 1}},
+	} {
+		got := r.counted(func() {
+			if v, _ := r.egress(toPeer(ip6.TCP, tcp(flagACK, 1300)), c.how); v != c.verdict {
+				t.Errorf("%s of no session: verdict %d", name, v)
+			}
+		})
+		r.wantCounts(name+" of no session", got, c.want)
+	}
 	p := entryFor(there)
 	p.NonceAlways = true
 	r.upsert(p)

@@ -68,7 +68,7 @@ func (t outward) egress(next uint8) Verdict {
 	switch {
 	case e != nil:
 		p = nil // the peer contacted this host first
-	case p == nil && t.k.isSegmented():
+	case p == nil && t.k.Mark == CopyMark:
 		return t.drop(DropNotSession)
 	case p == nil:
 		return t.handOverMiss(key, nil)
@@ -88,8 +88,11 @@ func (t outward) egress(next uint8) Verdict {
 }
 
 // handOverMiss hands a packet that needs a session to the daemon; e: its pending peer,
-// whose allowance it exceeds.
+// whose allowance it exceeds. A GSO packet is cut before.
 func (t outward) handOverMiss(key Key, e *Pending) Verdict {
+	if t.k.GSO != 0 && t.s.Host.Segdev != 0 && !t.k.isSegmented() {
+		return t.toSegdev()
+	}
 	about := Event{Key: key}
 	if e != nil {
 		t.aboutPending(&about, e, key)
