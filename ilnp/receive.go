@@ -124,7 +124,7 @@ func (c questions) takeUpdate(now time.Time, s *session, p ilnpwire.Packet, lu i
 	// withdrawn, and its owner may let it go.
 	c.applyUpdate(now, s, lu)
 	c.knowsLocator(now, s, p.Dst.L64)
-	// The other form of an update comes sooner, a renewal later.
+	// The other form of an update comes sooner, the renewal of lifetimes above 25 s later.
 	if since := now.Sub(last); isRepeated && since >= updateMin/2 && since <= 2*updateMax {
 		c.acknowledgeAside(now, s, p, lu, by)
 	}
@@ -135,7 +135,7 @@ func (c questions) takeUpdate(now time.Time, s *session, p ilnpwire.Packet, lu i
 	c.doubtPath(now, s, p.Dst.L64)
 	if isRepeated {
 		c.complaint(now, s, by, func(q Path) {
-			if b, ok := c.buildUpdate(q, s, lu.Ack(), p.OverNIDs); ok && q != acked {
+			if b, ok := c.buildUpdate(q, s, lu.Ack(), p.OverNIDs); ok && (q != acked || s.encaps(q) != p.Encapsulated) {
 				c.transmitControl(now, s, q, b, s.encaps(q))
 			}
 		})

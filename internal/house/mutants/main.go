@@ -83,7 +83,7 @@ var keyTargets = []target{
 	{dir: "internal/role/ilnphost", check: true,
 		files: []string{"book.go", "identity.go", "people.go", "takeover.go"},
 		in: []string{"takenOver", "vouched", "succession", "succeeded", "oldKey", "succeed", "sameKey", "AddPeer",
-			"nidsOf", "forgetFormer", "identity"}},
+			"nidsOf", "forgetFormer", "identity", "firstIdentity"}},
 	{dir: "ilnp", check: true, files: []string{"former.go", "guard.go", "handshake.go", "keycopy.go", "keyed.go",
 		"prove.go", "proveanswer.go", "vouch.go"}},
 }
