@@ -31,6 +31,7 @@ type flow struct {
 	remotes   []roam.L64 // that the outside node listed last, in its order
 	announced []roam.L64 // that it has acknowledged, as far as they are live
 	confirmed bool       // it has acknowledged the latest update
+	stale     bool       // no update of the border's own has had the latest policy's preferences
 	sent      []exchange // updates that are not acknowledged, the latest last
 	tries     int        // of the border's own update
 	queued    bool       // its turn to be announced after a change is still to come
@@ -104,9 +105,9 @@ func (c *Core) HandlePolicy(now time.Time, p Policy) {
 	c.out = append(c.out, Install{Reindexed: !same})
 	for _, f := range c.flows {
 		if !same {
-			f.announced, f.confirmed = nil, false
+			f.announced, f.confirmed, f.stale = nil, false, true
 		} else if !slices.Equal(before[f.Internal], c.siteEntries(f.Internal, siteLifetime)) {
-			f.confirmed = false
+			f.confirmed, f.stale = false, true
 		}
 	}
 	c.announceAll(now)
@@ -219,7 +220,7 @@ func (c *Core) update(now time.Time, f *flow) {
 	if !c.hasNews(f) {
 		return
 	}
-	f.confirmed = false
+	f.confirmed, f.stale = false, false
 	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.siteEntries(f.Internal, siteLifetime)}
 	c.remember(f, exchange{outside: update})
 	c.transmit(f, c.live(f)[0], update)

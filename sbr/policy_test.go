@@ -142,4 +142,17 @@ func TestPreferencesAreAnnounced(t *testing.T) {
 	if b.until(b.now.Add(time.Minute)); len(b.sent) != 0 {
 		t.Errorf("acknowledged, and sent %d more", len(b.sent))
 	}
+	b.HandlePolicy(b.now, testPolicy(20, 80))
+	b.until(b.now.Add(coalesce))
+	_, u = b.take(1)
+	b.HandlePolicy(b.now, testPolicy(30, 80))
+	b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack()) // of the one before
+	b.until(b.now.Add(coalesce))
+	if _, u = b.take(1); u.Locators[0].Preference != 30 {
+		t.Errorf("a policy before the update of an earlier one was acknowledged: %+v", u)
+	}
+	b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())
+	if b.until(b.now.Add(time.Minute)); len(b.sent) != 0 {
+		t.Errorf("acknowledged, and sent %d more", len(b.sent))
+	}
 }

@@ -233,7 +233,7 @@ func (c *Core) knows(f *flow, u ilnp.LocatorUpdate) {
 		f.announced = append(f.announced, e.L64)
 	}
 	c.tellAnnounced(f)
-	f.confirmed = sameSet(f.announced, c.live(f))
+	f.confirmed = !f.stale && sameSet(f.announced, c.live(f))
 }
 
 // forward sends a message on with other addresses and another body, and its checksum by the
