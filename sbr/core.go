@@ -179,8 +179,11 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 	}
 }
 
-// Knows reports whether the core has a flow.
-func (c *Core) Knows(k FlowKey) bool { return c.flows[k] != nil }
+// Knows reports whether the core has a flow, with those nonces.
+func (c *Core) Knows(seen FlowSeen) bool {
+	f := c.flows[seen.FlowKey]
+	return f != nil && f.Inward == seen.Inward && f.Outward == seen.Outward
+}
 
 // HandleIdle takes a flow that has had no packets for long.
 func (c *Core) HandleIdle(k FlowKey) {

@@ -365,11 +365,13 @@ func TestNewNonces(t *testing.T) {
 	b := newBorder(t)
 	b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB})
 	b.HandleFlow(b.now, seenFlow, nil)
-	if b.drain(); len(b.sent)+len(b.announced) != 0 || !b.Knows(key) || b.Knows(FlowKey{}) {
+	if b.drain(); len(b.sent)+len(b.announced) != 0 || !b.Knows(seenFlow) || b.Knows(FlowSeen{}) {
 		t.Errorf("the same flow again: sent %d, announced %+v", len(b.sent), b.announced)
 	}
 	anew := seenFlow
-	anew.Outward = inward
+	if anew.Outward = inward; b.Knows(anew) {
+		t.Error("nonces are known before they come")
+	}
 	b.HandleFlow(b.now, anew, nil)
 	b.drain()
 	if m, _ := b.take(1); m.Nonce != anew.Outward {
@@ -388,11 +390,11 @@ func TestManyFlows(t *testing.T) {
 		one.Outside = outsideNID + i
 		b.HandleFlow(b.now, one, []roam.L64{siteA, siteB})
 	}
-	if n := len(b.Flows()); n != maxFlows || b.Knows(one.FlowKey) {
+	if n := len(b.Flows()); n != maxFlows || b.Knows(one) {
 		t.Errorf("%d flows", n)
 	}
 	b.HandleIdle(key)
-	if b.HandleFlow(b.now, one, nil); !b.Knows(one.FlowKey) {
+	if b.HandleFlow(b.now, one, nil); !b.Knows(one) {
 		t.Error("no space for another flow")
 	}
 	// After a change their updates go out one after the other.

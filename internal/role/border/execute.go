@@ -44,14 +44,19 @@ func (u *upkeep) HandleTimeout(now time.Time) {
 		return
 	}
 	for _, f := range flows {
-		switch {
-		case now.Sub(f.Seen) > r.Config.Border.IdleTimeout:
-			r.core.HandleIdle(f.FlowKey)
-		case !r.core.Knows(f.FlowKey):
-			r.core.HandleFlow(now, f.FlowSeen, f.Announced)
-		default:
-			r.core.HandleSeen(now, f.FlowKey, f.Sent)
-		}
+		r.handleSwept(now, f)
+	}
+}
+
+// handleSwept takes a flow of the programs, which may not have been reported, or not with these nonces.
+func (r *Role) handleSwept(now time.Time, f plane.FlowEntry) {
+	switch {
+	case now.Sub(f.Seen) > r.Config.Border.IdleTimeout:
+		r.core.HandleIdle(f.FlowKey)
+	case !r.core.Knows(f.FlowSeen):
+		r.core.HandleFlow(now, f.FlowSeen, f.Announced)
+	default:
+		r.core.HandleSeen(now, f.FlowKey, f.Sent)
 	}
 }
 
