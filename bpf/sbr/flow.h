@@ -11,11 +11,16 @@
 /* Of the times in a flow: 67 ms. */
 #define SEEN_SHIFT 26
 
-/* Gives the daemon a flow. */
+/* Gives the daemon a flow, unless its two nodes have begun too many sessions anew: the daemon finds it later. */
 static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_key *key)
 {
+	struct share_key share = {.flow = *key, .kind = HAND_FLOW};
 	struct handover *h = 0;
 
+	if (!take_share(&share)) {
+		count(DROP_RING_SHARE);
+		return;
+	}
 	if (has_space(RING_FLOWS))
 		h = bpf_ringbuf_reserve(&handovers, __builtin_offsetof(struct handover, data), 0);
 	if (!h) {

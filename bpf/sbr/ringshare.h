@@ -11,13 +11,13 @@
 #define SHARE_SHIFT 16                        /* the unit of these times: 2^16 ns */
 #define SHARE_EACH (10000000U >> SHARE_SHIFT) /* of a flow's share for a message: a hundred a second, */
 #define SHARE_BURST 32                        /* and so many at once, a sixteenth of the ring */
-#define SHARE_AHEAD (1U << 20)                /* more than a message can cost: such a time is past, since days */
+#define SHARE_AHEAD (SHARE_BURST * SHARE_EACH) /* the most that take_share leaves: a later time is past, since days */
 
 /* How full the ring may be, in bytes, for a message to enter it. */
 enum ring_limit {
 	NO_SHARE,
 	RING_UNVALIDATED = HANDOVERS_LEN / 2,  /* anybody can send it */
-	RING_FLOWS = HANDOVERS_LEN / 4 * 3, /* flows, errors about packets of flows, answers to the border */
+	RING_FLOWS = HANDOVERS_LEN / 4 * 3, /* flows, and errors about packets of flows */
 	RING_VALIDATED = HANDOVERS_LEN,        /* it has the right nonce of its flow */
 };
 
@@ -72,8 +72,9 @@ static __always_inline int is_validated(const struct crossing *x, const struct f
 }
 
 /* How full the ring may be for this message; NO_SHARE: its flow has used up its own. The messages with the
- * nonce of a flow, the errors about its packets, which anybody on their path can send, and its packets that
- * are too big have shares apart, and both directions.
+ * nonce of a flow, the errors about its packets, which anybody on their path can send, its packets that
+ * are too big and its reports have shares apart, and both directions. Answers to the border from inside
+ * have no nonce, and anybody there can send them.
  */
 __noinline enum ring_limit limit_of(struct __sk_buff *skb, const struct crossing *x, enum handover_kind kind)
 {
@@ -91,8 +92,6 @@ __noinline enum ring_limit limit_of(struct __sk_buff *skb, const struct crossing
 		key.is_error = 1;
 		if (quoted_flow(skb, x, inward, &key.flow) || !known_flow(&key.flow))
 			return RING_UNVALIDATED;
-	} else if (kind == HAND_INSIDE && x->c.type == ICMP6_ECHO_REPLY) {
-		return RING_FLOWS;
 	} else if (is_validated(x, &key.flow, inward)) {
 		limit = RING_VALIDATED;
 	} else {
