@@ -43,8 +43,8 @@ func refusal(t *testing.T, h *topo.Host, to netip.Addr) (answer error) {
 
 // TestBorderErrors has hosts of plain IPv6 on both sides send datagrams to closed ports across a
 // border, by each provider. The sender's kernel finds the socket of the ICMPv6 error that comes back,
-// so the packet that it quotes has the addresses with which it was sent. Then a link beyond the provider has
-// a smaller MTU, and TCP between hosts with Roam passes it both ways.
+// so the packet that it quotes has the addresses with which it was sent. Then the links beyond both providers
+// have a smaller MTU, and TCP between hosts with Roam passes them both ways.
 func TestBorderErrors(t *testing.T) {
 	s := newSite(t, site.Policy(0, "vlb", 50, 50), "")
 	outside := site.External.Addr().Next() // of a router without Roam
@@ -62,17 +62,13 @@ func TestBorderErrors(t *testing.T) {
 			}
 		}
 	}
-	for _, h := range []struct {
-		host   *topo.Host
-		ifname string
-	}{{s.Provider[1], "core"}, {s.Core, "provider1"}} {
-		if err := h.host.SetMTU(h.ifname, 1400); err != nil {
+	for i, p := range s.Provider {
+		// Without an address of its own a router sends errors from a link-local one, which no router forwards.
+		own := netip.MustParsePrefix(fmt.Sprintf("2001:db8:f%d::1/64", i))
+		err := errors.Join(p.SetMTU("core", 1400), s.Core.SetMTU(fmt.Sprint("provider", i), 1400), p.AddAddr("core", own))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	// Without an address of its own a router sends errors from a link-local one, which no router forwards.
-	if err := s.Provider[1].AddAddr("core", netip.MustParsePrefix("2001:db8:f1::1/64")); err != nil {
-		t.Fatal(err)
 	}
 	// TCP of the session, whose segments are too long there: a router says so to either side.
 	siteTCP(t, s)
