@@ -41,15 +41,15 @@ func (r *rig) tooBig(dst roam.ILV, quoted []byte) []byte {
 	return b
 }
 
-// refill lets a minute pass for all shares.
-func (r *rig) refill() {
+// age lets time pass for all shares.
+func (r *rig) age(d time.Duration) {
 	r.Helper()
 	full := make(map[bpfShareKey]uint32)
 	var k bpfShareKey
 	var at uint32
 	rows := r.objs.RingShares.Iterate()
 	for rows.Next(&k, &at) {
-		full[k] = at - uint32(time.Minute>>16)
+		full[k] = at - uint32(d>>16)
 	}
 	err := rows.Err()
 	for k, at := range full {
@@ -90,7 +90,7 @@ func (r *rig) anew() {
 	if err := drain(r.objs.Handovers); err != nil {
 		r.Fatal(err)
 	}
-	r.refill()
+	r.age(time.Minute)
 }
 
 // A storm of messages for the daemon gets no more of the ring than a flow's share, with the right nonce, and
@@ -162,13 +162,16 @@ func TestRingIsShared(t *testing.T) {
 // Two nodes whose session begins anew again and again have a share of the ring for the reports of it.
 func TestReportsAreShared(t *testing.T) {
 	r := newRig(t)
-	const sessions = 4 * shareBurst
-	before, began := r.counts(), time.Now()
-	for i := range sessions {
+	begin := func(i int) {
 		out, in := outward, inward
 		out.Bytes[0], in.Bytes[0] = byte(i), byte(i)
 		r.run(r.objs.SbrInsideIngress, r.echo(mine, theirs, out, true, 1, 56))
 		r.run(r.objs.SbrUplinkIngress, r.echo(theirs, roam.ILV{L64: siteA, NID: insideNID}, in, false, 1, 56))
+	}
+	const sessions = 4 * shareBurst
+	before, began := r.counts(), time.Now()
+	for i := range sessions {
+		begin(i)
 	}
 	after := r.counts()
 	confirmed, excess := after["flow_confirmed"]-before["flow_confirmed"], after["drop_ring_share"]-before["drop_ring_share"]
@@ -177,5 +180,10 @@ func TestReportsAreShared(t *testing.T) {
 	}
 	if n := after["drop_ring_full"] - before["drop_ring_full"]; n != 0 {
 		t.Errorf("the ring had no space for %d reports", n)
+	}
+	r.age(-time.Minute) // the clock of the shares has gone round
+	begin(sessions)
+	if n := r.counts()["drop_ring_share"] - after["drop_ring_share"]; n != 0 {
+		t.Error("a share that was used up days ago is still used up")
 	}
 }
