@@ -127,7 +127,7 @@ func notCrossed(a *app, why string, p control.BorderPacket) {
 	if p.Time.IsZero() {
 		return
 	}
-	text := fmt.Sprintf("%s, by %s", a.ago(p.Time), p.Link)
+	text := fmt.Sprintf("%s, at %s", a.ago(p.Time), p.Link)
 	if p.Source.IsValid() {
 		text += fmt.Sprintf(": %s > %s, ", p.Source, p.Destination)
 		switch {

@@ -55,8 +55,8 @@ func TestBorderCommands(t *testing.T) {
 	w := borderWorld(t)
 	for line, want := range map[string][]string{
 		"border": {"2001:db8:a::  wan0  up     known        800  80.0", "1 flows", "3 messages refused: no link is up\n" +
-			"  one 1 min 0 s ago, by lan0: fd00:0:1::5 > 2001:db8:cc::1, ICMPv6 type 156\n7 packets dropped: a forged source\n" +
-			"  one 1 s ago, by wan0: fd00:0:1::6 > 2001:db8:a::1, protocol 17, ports 5 and 53\n"},
+			"  one 1 min 0 s ago, at lan0: fd00:0:1::5 > 2001:db8:cc::1, ICMPv6 type 156\n7 packets dropped: a forged source\n" +
+			"  one 1 s ago, at wan0: fd00:0:1::6 > 2001:db8:a::1, protocol 17, ports 5 and 53\n"},
 		"border show":  {"2001:db8:b::  wan1  up     kernel       200  20.0"},
 		"border flows": {"fd00:0:1::a1", "2001:db8:cc::c1", "2001:db8:a::       4"},
 		"policy":       {"LOCATOR", "fd00:0:1::      50      0  vlb         1        2      0"},

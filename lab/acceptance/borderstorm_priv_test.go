@@ -23,8 +23,8 @@ import (
 // daemon handles beside other work.
 const stormRate = 40_000
 
-// stormBurst is how many it sends at once: after a time without a processor it does not make up for all of that, which
-// would fill the links' queues.
+// stormBurst is how many it sends at once: after a time without a processor it makes up for that in parts, as all of
+// it would fill the links' queues.
 const stormBurst = 200
 
 // startStorm sends packets in turn from a link of one host to its other end, at stormRate, past the sender's
@@ -46,12 +46,10 @@ func startStorm(
 				return err
 			}
 			defer unix.Close(fd)
-			last, tick := time.Now(), time.NewTicker(time.Millisecond)
+			began, tick := time.Now(), time.NewTicker(time.Millisecond)
 			defer tick.Stop()
 			for {
-				now := time.Now()
-				due := sent + min(int(now.Sub(last).Seconds()*stormRate), stormBurst)
-				for last = now; sent < due; sent++ {
+				for due := min(int(time.Since(began).Seconds()*stormRate), sent+stormBurst); sent < due; sent++ {
 					to := unix.SockaddrLinklayer{Ifindex: near.Index, Protocol: 0xdd86}
 					if err := unix.Sendto(fd, frames[sent%len(frames)], 0, &to); err != nil {
 						return err
