@@ -11,7 +11,7 @@
 #define SHARE_SHIFT 16                        /* the unit of these times: 2^16 ns */
 #define SHARE_EACH (10000000U >> SHARE_SHIFT) /* of a flow's share for a message: a hundred a second, */
 #define SHARE_BURST 32                        /* and so many at once, a sixteenth of the ring */
-#define SHARE_AHEAD (2 * SHARE_BURST * SHARE_EACH) /* more than a share is ever ahead: such a time is past, since days */
+#define SHARE_AHEAD (2 * SHARE_BURST * SHARE_EACH) /* more than take_share leaves: such a time is past */
 
 /* How full the ring may be, in bytes, for a message to enter it. */
 enum ring_limit {

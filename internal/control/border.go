@@ -129,7 +129,7 @@ type BorderDrops struct {
 // second that had any.
 type BorderPacket struct {
 	Time            time.Time  `json:"time"`
-	Link            string     `json:"link"` // where it was dropped: it came by it, or was about to leave; its number where it has gone
+	Link            string     `json:"link"` // by which it came or was to leave; its number where it has gone
 	Source          netip.Addr `json:"source,omitzero"`
 	Destination     netip.Addr `json:"destination,omitzero"`
 	Protocol        uint8      `json:"protocol"` // upper layer

@@ -65,8 +65,8 @@ func TestBorderErrors(t *testing.T) {
 	for i, p := range s.Provider {
 		// Without an address of its own a router sends errors from a link-local one, which no router forwards.
 		own := netip.MustParsePrefix(fmt.Sprintf("2001:db8:f%d::1/64", i))
-		err := errors.Join(p.SetMTU("core", 1400), s.Core.SetMTU(fmt.Sprint("provider", i), 1400), p.AddAddr("core", own))
-		if err != nil {
+		err := errors.Join(p.AddAddr("core", own), p.SetMTU("core", 1400))
+		if err = errors.Join(err, s.Core.SetMTU(fmt.Sprint("provider", i), 1400)); err != nil {
 			t.Fatal(err)
 		}
 	}

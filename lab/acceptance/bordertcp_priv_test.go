@@ -80,8 +80,8 @@ func alone(t *testing.T, s *site.Site) (mbps [2]float64) {
 		var link int
 		var part, back float64
 		if mbps[i], link, part, back = bulk(t, s, 5300+i, 1); link != i || part < 0.99 || back < 0.9 {
-			t.Errorf("link %d alone: link %d carried %.3f of the bytes, and one link %.3f of the acknowledgements", i, link,
-				part, back)
+			t.Errorf("link %d alone: link %d carried %.3f of the bytes, and one %.3f of the acknowledgements", i,
+				link, part, back)
 		}
 	}
 	if out, err := reload(t, s, site.Policy(0, "vlb", 50, 50)); err != nil {
@@ -106,8 +106,8 @@ func TestBorderTCPUnequal(t *testing.T) {
 	var medians, backs []float64
 	for i := range most {
 		mbps, link, part, back := bulk(t, s, 5310+i, 1)
-		t.Logf("link %d with %.4f of the bytes: %.2f Mb/s, alone %.2f; %.3f of the acknowledgements by one", link, part, mbps,
-			paths[link], back)
+		t.Logf("link %d with %.4f of the bytes: %.2f Mb/s, alone %.2f; one with %.3f of the acknowledgements",
+			link, part, mbps, paths[link], back)
 		if part < 0.95 { // iperf3 has a connection for control, too
 			t.Errorf("connection %d: %.3f of it by link %d", i, part, link)
 		}

@@ -31,8 +31,8 @@ func newRelease(t *testing.T) *release {
 	const stub = "#!/bin/sh\necho \"$0 $*\"\n" +
 		"for w in $FAIL; do case \"$0 $*\" in *${w%=*}*) exit ${w#*=} ;; esac; done\n"
 	for name, text := range map[string]string{
-		"build/release-check": string(script), "build/lab": stub, "path/make": stub + "exec " + tool + " -sf - \"$@\" <<'EOF'\n" +
-			"%:\n\t@: $(TESTFLAGS)\nEOF\n",
+		"build/release-check": string(script), "build/lab": stub,
+		"path/make": stub + "exec " + tool + " -sf - \"$@\" <<'EOF'\n%:\n\t@: $(TESTFLAGS)\nEOF\n",
 		"path/git": "#!/bin/sh\necho v9.9.9\n",
 	} {
 		file := filepath.Join(r.dir, name)
@@ -112,7 +112,8 @@ func TestReleaseCheckShowsFailures(t *testing.T) {
 	for step, word := range map[string]string{
 		"race": "test-race", "mutants": "test-mutants", "checks": "-keys", "programs": "-bpf",
 		"planted": "TestPlantedFaults", "pairs": "TestPairs",
-		"flood": "TestBorderFlood", "borders": "TestBorder(", "lab": "build/lab", "bench": "bench", "fuzz": "fuzz", "soak": "soak",
+		"flood": "TestBorderFlood", "borders": "TestBorder(", "lab": "build/lab", "bench": "bench", "fuzz": "fuzz",
+		"soak": "soak",
 		"kernels": "test-kernels", "replay": "test-replay", "guest": "test-guest",
 	} {
 		r := newRelease(t)

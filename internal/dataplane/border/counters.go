@@ -21,7 +21,7 @@ var counterTable = [bpfCounterCOUNTERS]dataplane.Label{
 	bpfCounterFLOW_TABLE_FULL:    {"flow_table_full", "flows for which there was no space"},
 	bpfCounterDROP_HANDED_OVER:   {"handed_over", "updates, errors and packets that are too big, given to the daemon"},
 	bpfCounterDROP_RING_FULL:     {"drop_ring_full", "the daemon did not keep up, or is not running"},
-	bpfCounterDROP_RING_SHARE:    {"drop_ring_share", "updates, errors, packets that are too big and reports beyond the share of a flow"},
+	bpfCounterDROP_RING_SHARE:    {"drop_ring_share", "updates, errors, reports and too big packets beyond the share of a flow"},
 	bpfCounterDROP_TOO_LONG:      {"drop_too_long", "updates and errors too long for the daemon"},
 	bpfCounterDROP_MALFORMED:     {"drop_malformed", "truncated or contradictory headers"},
 	bpfCounterDROP_FALLBACK:      {"drop_fallback", "packets of no flow (border.fallback)"},

@@ -127,7 +127,8 @@ func TestRingIsShared(t *testing.T) {
 	elsewhere := roam.ILV{L64: remote + 1<<16, NID: outsideNID} // both nodes' nonces would make another session
 	l.storm("updates with a wrong nonce from outside", in, r.update(elsewhere, site, forged), 0, 0, "drop_ring_full")
 	l.storm("updates of no flow", in, r.update(unlisted, site, forged), 0, 0, "drop_ring_full")
-	l.storm("errors about packets of no flow", in, r.tooBig(site, moved(t, quoted, site, unlisted)), 0, 0, "drop_ring_full")
+	quoted = moved(t, quoted, site, unlisted)
+	l.storm("errors about packets of no flow", in, r.tooBig(site, quoted), 0, 0, "drop_ring_full")
 	l.storm("answers to the border", out, answer, 0, 0, "drop_ring_full")
 	l.wantUntouched("storms")
 
@@ -174,7 +175,8 @@ func TestReportsAreShared(t *testing.T) {
 		begin(i)
 	}
 	after := r.counts()
-	confirmed, excess := after["flow_confirmed"]-before["flow_confirmed"], after["drop_ring_share"]-before["drop_ring_share"]
+	confirmed := after["flow_confirmed"] - before["flow_confirmed"]
+	excess := after["drop_ring_share"] - before["drop_ring_share"]
 	if n := confirmed - excess; confirmed != sessions || n < shareBurst || n > shareBurst+added(began) {
 		t.Errorf("%d of %d sessions confirmed, %d of them reported", confirmed, sessions, n)
 	}
