@@ -33,7 +33,7 @@ func newRelease(t *testing.T) *release {
 	for name, text := range map[string]string{
 		"build/release-check": string(script), "build/lab": stub,
 		"path/make": stub + "exec " + tool + " -sf - \"$@\" <<'EOF'\n%:\n\t@: $(TESTFLAGS)\nEOF\n",
-		"path/git": "#!/bin/sh\necho v9.9.9\n",
+		"path/git":  "#!/bin/sh\necho v9.9.9\n",
 	} {
 		file := filepath.Join(r.dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -113,7 +113,7 @@ func TestReleaseCheckShowsFailures(t *testing.T) {
 		"race": "test-race", "mutants": "test-mutants", "checks": "-keys", "programs": "-bpf",
 		"planted": "TestPlantedFaults", "pairs": "TestPairs",
 		"flood": "TestBorderFlood", "borders": "TestBorder(", "lab": "build/lab", "bench": "bench", "fuzz": "fuzz",
-		"soak": "soak",
+		"soak":    "soak",
 		"kernels": "test-kernels", "replay": "test-replay", "guest": "test-guest",
 	} {
 		r := newRelease(t)
