@@ -204,6 +204,9 @@ func (k *keying) accept(seal *ilnpwire.Seal, message []byte) {
 // acceptSeal notes the counter of a message of a keyed session that is acted on.
 func (s *session) acceptSeal(p ilnpwire.Packet) {
 	if s.keys != nil && p.Seal != nil {
+		if s.keys.updated == 0 && s.keys.acks == (window{}) {
+			s.reports.seekMACs()
+		}
 		s.keys.accept(p.Seal, p.Payload)
 		if isAck(p.Payload) {
 			s.insists = 0

@@ -36,6 +36,7 @@ type pathReports struct {
 	told      map[Path]uint8 // what paths cost by its measure; nil: it has given no report yet
 	unfilled  int            // answers in a row that came back without a report
 	came      time.Time      // when one came that counts
+	stopped   time.Time      // when unfilled became reportsUnfilled; zero: paths have changed since
 	macs      reportMACs     // of a keyed session
 	wished    bool           // its last probe asks that paths be counted,
 	answers   bool           // and that flows which it marks be answered on their paths
@@ -82,7 +83,10 @@ func (c *steering) wishCounts(now time.Time, s *session, wished bool) {
 // locators that are not validated probes stay short.
 func (c *node) askReport(pr *probe) {
 	s, ok := pr.from.(*session)
-	if !ok || !pr.lone || !s.asksReport() && (pr.train == nil || !s.mayReport()) {
+	if !ok || !pr.lone {
+		return
+	}
+	if s.reports.resume(pr.sent, sealsReports(s)); !s.asksReport() && (pr.train == nil || !s.mayReport()) {
 		return // a train asks early, as the report has the time of arrival
 	}
 	if r := s.remotes.find(pr.path.Remote); r == nil || !r.validated {

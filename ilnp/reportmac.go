@@ -23,8 +23,10 @@ const (
 	macsSure                     // a report had one
 )
 
-// suppressedLately is for how long after a report answers without one do not show that the peer makes none.
-const suppressedLately = 5 * time.Second
+const (
+	suppressedLately = 5 * time.Second  // so long after a report answers without one do not show that the peer makes none
+	suppressedPause  = 30 * time.Second // so long a peer that makes MACs is asked for none when answers bring none
+)
 
 // sealsReports reports whether the peer of a keyed session has shown that its reports have MACs. It stays so.
 func sealsReports(s *session) bool {
@@ -50,7 +52,7 @@ func (c *node) reportIn(now time.Time, s *session, pr probe, p ilnpwire.Packet) 
 	reason := ""
 	if err != nil {
 		reason = reasonReport
-	} else if s.keys != nil && (pr.sealed || sealsReports(s)) {
+	} else if s.keys != nil && (pr.sealed || r.Sealed || sealsReports(s)) {
 		reason = s.keys.faultOfReport(pr, r, m.Data)
 	}
 	if reason != "" {
@@ -86,8 +88,28 @@ func (r *pathReports) noteUnfilled(now time.Time, pr probe, sure bool) {
 		return
 	}
 	r.unfilled++
-	if pr.sealed && !sure && r.unfilled >= reportsUnfilled {
+	if r.unfilled < reportsUnfilled {
+		return
+	}
+	r.stopped = now
+	if pr.sealed && !sure {
 		r.macs, r.unfilled = macsNone, 0
+	}
+}
+
+// resume ends that a peer that makes MACs is asked for no reports: somebody has suppressed them on all paths, who may
+// have left, or is not on a path that came into use. It counts anew, so that each of two paths is asked.
+func (r *pathReports) resume(now time.Time, sure bool) {
+	if sure && r.unfilled >= reportsUnfilled && now.Sub(r.stopped) >= suppressedPause {
+		r.unfilled = 0
+	}
+}
+
+// seekMACs takes the first message with a right MAC under the present keys: the peer has this host's key by now. Its
+// programs may have lacked that key when answers had no MAC.
+func (r *pathReports) seekMACs() {
+	if r.macs == macsNone {
+		r.macs, r.unfilled = macsSought, 0
 	}
 }
 

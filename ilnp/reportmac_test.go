@@ -36,10 +36,7 @@ func (k *sealing) ask() ilnpwire.Packet {
 
 // pathOf is the path of a probe.
 func pathOf(p ilnpwire.Packet) Path {
-	link := roam.LinkID(1)
-	if p.Src.L64 == netB {
-		link = 2
-	}
+	link := map[roam.L64]roam.LinkID{netA: 1, netB: 2, netC: 3}[p.Src.L64]
 	return Path{Local: roam.LinkLocator{Link: link, L64: p.Src.L64}, Remote: p.Dst.L64}
 }
 
@@ -170,7 +167,8 @@ func TestReportAboutAnotherPathForged(t *testing.T) {
 }
 
 // TestReportsOfBuildsBefore: a keyed peer that makes no MACs gives reports without one, after a few probes. One that
-// has shown a MAC, by a report or by its proof, never does again, nor after a restart.
+// has shown a MAC, by a report or by its proof, never does again, nor after a restart: it is asked for none for a
+// while, and then, or when paths change, for one with a MAC again.
 func TestReportsOfBuildsBefore(t *testing.T) {
 	size := func(p ilnpwire.Packet) int { return len(p.Payload) - 8 }
 	for name, show := range map[string]func(k *sealing){
@@ -202,6 +200,7 @@ func TestReportsOfBuildsBefore(t *testing.T) {
 			t.Errorf("%s: after %d answers it asks for reports %t, %v", name, asked, s.asksReport(), s.reports.macs)
 		}
 		if !isBefore {
+			k.wantPause(name)
 			continue
 		}
 		p := k.ask()
@@ -209,6 +208,99 @@ func TestReportsOfBuildsBefore(t *testing.T) {
 		k.report(p, peerNonce, data)
 		if _, reported := k.isAnswered(p); size(p) != ilnpwire.ReportLen || !reported || len(k.RejectedInput()) > 0 {
 			t.Errorf("%s: a request of %d bytes, answered with a report: %t; %v", name, size(p), reported, k.RejectedInput())
+		}
+	}
+}
+
+// wantPause checks that a peer that has answered without reports is asked for none, until some time has passed or
+// paths have changed, and what its report counts for then.
+func (k *sealing) wantPause(name string) {
+	k.t.Helper()
+	s := k.sessions[theKey]
+	for range 2 {
+		k.now = s.reports.stopped.Add(suppressedPause - time.Second)
+		k.forget()
+		k.HandleActivity(k.now, []Activity{{Key: theKey, LastRx: k.now, LastTx: k.now, Asks: true}})
+		k.drain()
+		k.pass(150 * time.Millisecond)
+		probes := k.probesSent()
+		for _, p := range probes {
+			if len(p.Payload) >= 8+ilnpwire.ReportLen {
+				k.t.Errorf("%s: in the pause a request of %d bytes", name, len(p.Payload)-8)
+			}
+		}
+		k.answerProbes()
+		if len(probes) == 0 || s.asksReport() {
+			k.t.Errorf("%s: in the pause %d probes, it asks for reports %t", name, len(probes), s.asksReport())
+		}
+		k.now = k.now.Add(time.Second)
+		for asked := 0; asked < reportsUnfilled; { // each path is asked, though the answers of one bring none
+			asked += len(k.askReports())
+			k.answerProbes()
+		}
+	}
+	paused := s.reports.stopped
+	if s.asksReport() {
+		k.t.Fatalf("%s: no pause after further answers", name)
+	}
+	k.prefix(3, netC, roam.Infinite)
+	k.receive(1, k.ackOf(k.lastSent(ilnpwire.Advertisement)))
+	if len(s.entry.Paths) != 3 {
+		k.t.Fatalf("%s: %d paths", name, len(s.entry.Paths))
+	}
+	k.pass(150 * time.Millisecond)
+	p := k.ask()
+	if now := k.now.Sub(paused); now > suppressedPause/2 {
+		k.t.Fatalf("%s: asked for reports %v after the pause began", name, now)
+	}
+	k.report(p, peerNonce, k.honest(p))
+	if _, reported := k.isAnswered(p); !reported || !s.asksReport() {
+		k.t.Errorf("%s: answered with a report %t, it asks for more %t", name, reported, s.asksReport())
+	}
+}
+
+// TestReportsOfAPeerThatGetsTheKey: the programs of a peer may lack this host's key at first, and so make no MACs. With
+// the first message that has one it is asked again, once.
+func TestReportsOfAPeerThatGetsTheKey(t *testing.T) {
+	k := openSealing(t)
+	s := k.sessions[theKey]
+	for _, want := range []reportMACs{macsSought, macsNone} {
+		s.reports.macs, s.reports.unfilled = macsNone, reportsUnfilled
+		k.receive(1, k.update(netP, peerNonce, updateOf(entry(netP, 0, 600))))
+		if s.reports.macs != macsNone {
+			t.Error("a message without a MAC counts")
+		}
+		k.receive(1, k.sealed(netP, updateOf(entry(netP, 0, 600))))
+		if s.reports.macs != want || s.asksReport() != (want == macsSought) {
+			t.Errorf("%v, want %v; it asks %t", s.reports.macs, want, s.asksReport())
+		}
+	}
+	k = openSealing(t)
+	s = k.sessions[theKey]
+	k.prefix(3, netC, roam.Infinite)
+	k.receive(1, k.ackOf(k.lastSent(ilnpwire.Advertisement)))
+	s.reports.macs = macsNone
+	k.receive(1, k.sealed(netP, updateOf(entry(netP, 0, 600))))
+	if s.keys.acks.top == 0 || s.reports.macs != macsNone {
+		t.Errorf("after an acknowledgement with the counter %d an update has it asked: %v", s.keys.acks.top, s.reports.macs)
+	}
+}
+
+// TestWhenReportsResume: only a peer that makes MACs is asked again, when the pause is over.
+func TestWhenReportsResume(t *testing.T) {
+	for _, c := range []struct {
+		unfilled, want int
+		after          time.Duration
+		sure           bool
+	}{
+		{reportsUnfilled, 0, suppressedPause, true},
+		{reportsUnfilled, reportsUnfilled, suppressedPause, false},
+		{reportsUnfilled, reportsUnfilled, suppressedPause - 1, true},
+		{reportsUnfilled - 1, reportsUnfilled - 1, suppressedPause, true},
+	} {
+		r := pathReports{unfilled: c.unfilled, stopped: epoch}
+		if r.resume(epoch.Add(c.after), c.sure); r.unfilled != c.want {
+			t.Errorf("%+v: %d", c, r.unfilled)
 		}
 	}
 }
@@ -237,6 +329,26 @@ func TestReportWithoutMACInTime(t *testing.T) {
 	k.report(p, peerNonce, data)
 	if n := k.RejectedInput()[reasonReportNoMAC]; n != 1 {
 		t.Errorf("refused %d times", n)
+	}
+}
+
+// TestReportWithAMACUnasked: a MAC counts only if it is right, though none was asked for.
+func TestReportWithAMACUnasked(t *testing.T) {
+	for name, wrong := range map[string]bool{"right": false, "wrong": true} {
+		k := openSealing(t)
+		s := k.sessions[theKey]
+		s.reports.macs = macsNone
+		p := k.ask()
+		data := k.honest(p)
+		if wrong {
+			data[len(data)-1] ^= 1
+		}
+		k.now = k.now.Add(20 * time.Millisecond)
+		k.report(p, peerNonce, data)
+		_, reported := k.isAnswered(p)
+		if n := k.RejectedInput()[reasonReportWrongMAC]; reported == wrong || (n == 1) != wrong || sealsReports(s) == wrong {
+			t.Errorf("%s: with a report %t, refused %d times, sure %t", name, reported, n, sealsReports(s))
+		}
 	}
 }
 

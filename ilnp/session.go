@@ -344,6 +344,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	if !slices.Equal(p.Paths, s.entry.Paths) {
 		s.size = sizeCheck{} // what the stack learned of the path is forgotten with it
 		s.multipath.HandlePaths()
+		s.reports.stopped = time.Time{} // the new ones may bring reports
 	}
 	p.Seq, s.astray = s.entry.Seq+1, 0 // what the data plane follows was for the entry before
 	if len(s.entry.Paths) > 0 && len(p.Paths) > 0 && p.Paths[0] != s.entry.Paths[0] {

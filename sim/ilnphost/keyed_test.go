@@ -23,6 +23,12 @@ func (s bytesOf) Read(b []byte) (int, error) {
 // pair gives both hosts of a world each other's key, and returns what these share.
 func (w *world) pair(t *testing.T) nidkey.Secret {
 	t.Helper()
+	return w.pairAfter(t, 0)
+}
+
+// pairAfter is pair; the server gets the key later than the mobile host.
+func (w *world) pairAfter(t *testing.T, later time.Duration) nidkey.Secret {
+	t.Helper()
 	var keys [2]nidkey.Key
 	for i := range keys {
 		k, err := nidkey.New(bytesOf{rand.New(rand.NewPCG(5, uint64(i)))})
@@ -37,8 +43,11 @@ func (w *world) pair(t *testing.T) nidkey.Secret {
 	}
 	at := []ilnp.RemoteLocator{{L64: netS, Preference: 10, Lifetime: roam.Infinite}}
 	w.mobile.Core().AddPeer(w.Now(), ilnp.Peer{NID: serverNID, Names: []string{"server"}, Locators: at, Secret: secret})
-	w.server.Core().AddPeer(w.Now(), ilnp.Peer{NID: mobileNID, Names: []string{"mobile"}, Anywhere: true, Secret: secret})
 	w.mobile.Settle()
+	if later > 0 {
+		w.Run(later)
+	}
+	w.server.Core().AddPeer(w.Now(), ilnp.Peer{NID: mobileNID, Names: []string{"mobile"}, Anywhere: true, Secret: secret})
 	w.server.Settle()
 	return secret
 }

@@ -34,6 +34,29 @@ func withKeys(t *testing.T) func(*world) {
 	return func(w *world) { w.pair(t) }
 }
 
+// TestReportsSuppressedForAWhile: somebody on all paths of a session suppresses reports for a while and leaves. Who
+// then drops data on one path gains as little as before.
+func TestReportsSuppressedForAWhile(t *testing.T) {
+	x := newRobber(t, withProofs(t))
+	x.Tap = func(q Packet) *Packet {
+		if e, ok := replyOf(q); ok && len(e.Data) == ilnpwire.SealedReportLen {
+			return withData(q, suppresses(x, false, e.Data))
+		}
+		return &q
+	}
+	x.Run(12 * time.Second)
+	x.Tap = nil
+	x.Run(40 * time.Second)
+	at := x.Elapsed()
+	x.Tap = x.tap
+	x.Run(10 * time.Second)
+	_, up := x.up.gapAfter(at, x.Elapsed())
+	_, down := x.down.gapAfter(at, x.Elapsed())
+	if max(up, down) > 1500*time.Millisecond {
+		t.Errorf("%v and %v of 10 s lost", up, down)
+	}
+}
+
 // TestKeyedReports: in keyed sessions reports have MACs, and say what they say elsewhere, whichever way the session
 // began. Of what both ends sent they refuse nothing.
 func TestKeyedReports(t *testing.T) {
@@ -95,6 +118,29 @@ func TestKeyedPeerWithoutMACs(t *testing.T) {
 	}
 }
 
+// TestReportsOfAPeerThatGetsTheKey: the hosts of a live session get each other's key, one after the other. Until the
+// second has it reports count without a MAC; after its next update they have one, both ways.
+func TestReportsOfAPeerThatGetsTheKey(t *testing.T) {
+	p := newForked(t, ilnp.Duality, multipath.Normal, 1, near)
+	p.pairAfter(t, 5*time.Second)
+	sealed := map[bool]int{}
+	p.Tap = func(q Packet) *Packet {
+		if e, ok := replyOf(q); ok && len(e.Data) == ilnpwire.SealedReportLen {
+			sealed[q.Src.NID == mobileNID]++
+		}
+		return &q
+	}
+	p.Run(5 * time.Second)
+	if n := sealed[false]; n > 0 {
+		t.Errorf("the server, which has the key last, is asked for %d reports with a MAC before it has sent an update", n)
+	}
+	p.server.Up(2, netT, near, roam.Infinite)
+	p.Run(5 * time.Second)
+	if sealed[true] == 0 || sealed[false] == 0 {
+		t.Errorf("%d reports of the mobile host with a MAC, %d of the server", sealed[true], sealed[false])
+	}
+}
+
 // replyOf returns the reply to a probe; false: it is none.
 func replyOf(p Packet) (ilnpwire.Echo, bool) { return echoOf(p, ilnpwire.TypeEchoReply) }
 
@@ -135,6 +181,16 @@ type robber struct {
 	lies    []lie                      // by turns
 	ask     func(data []byte) []byte   // what it makes of requests; nil: nothing
 	told    map[bool]int               // lies
+}
+
+// newRobber has one on a path of a session.
+func newRobber(t *testing.T, before ...func(*world)) *robber {
+	t.Helper()
+	return &robber{
+		forked: newForked(t, ilnp.Duality, multipath.Normal, 1, near, before...), on: netB,
+		dropped: map[bool]multipath.Traffic{}, base: map[bool]ilnpwire.Counts{},
+		kept: map[bool][]byte{}, moved: map[bool][]byte{}, told: map[bool]int{},
+	}
 }
 
 // lie returns what the robber makes of a report; nil: it leaves it.
@@ -249,11 +305,8 @@ func TestLiarOnThePath(t *testing.T) {
 			if c.before != nil {
 				before = append(before, c.before(t))
 			}
-			x := &robber{
-				forked: newForked(t, ilnp.Duality, multipath.Normal, 1, near, before...), on: netB, lies: c.lies, ask: c.ask,
-				dropped: map[bool]multipath.Traffic{}, base: map[bool]ilnpwire.Counts{},
-				kept: map[bool][]byte{}, moved: map[bool][]byte{}, told: map[bool]int{},
-			}
+			x := newRobber(t, before...)
+			x.lies, x.ask = c.lies, c.ask
 			if c.name == "all" {
 				x.lies = liesWith(foreign)
 			}
