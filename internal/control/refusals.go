@@ -18,8 +18,8 @@ var refusalHints = map[string]string{
 	"acknowledgement of an older update":        "nothing: it came late, and the update is repeated",
 	"nonce from a locator that no update with a mac lists": "nothing: somebody has copied the nonce, or an update " +
 		"is lost and will be repeated",
-	"report without mac": nothingOnce + "somebody on a path suppresses or forges reports; else the peer went back to a build " +
-		"without MACs in reports: restart its daemon",
+	"report without mac": "nothing: somebody on a path forges reports, or one was under way when the peer " +
+		"showed its first MAC",
 	"report with a wrong mac": nothingOnce + "somebody on a path forges reports; else the hosts have other keys of each " +
 		"other than `roam key show` prints: " + linesAnew,
 	"proof of a peer whose key this host lacks": "if you want the peer to be known by its key: " + lineHere,
