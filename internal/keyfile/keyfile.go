@@ -77,13 +77,22 @@ func private(path string) ([]byte, error) {
 
 // New draws a key pair and keeps it, which takes about 0.1 s (2^20 steps of SHA-256). A host that has no Node
 // Identifier yet, by its configuration neither, gets the one that is the hash of its key; any other keeps its own.
+// Of several callers at once, also in several processes, one makes the key; the others get ErrExists once it is done.
 func New(cfg config.Config) (nidkey.Key, error) {
 	path := Path(cfg)
-	if _, err := os.Lstat(path); err == nil {
-		return nidkey.Key{}, fmt.Errorf("new key: %s: %w", path, ErrExists)
-	}
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o755); err != nil {
 		return nidkey.Key{}, fmt.Errorf("new key: %w", err)
+	}
+	dir, err := os.Open(cfg.Host.StateDir)
+	if err != nil {
+		return nidkey.Key{}, fmt.Errorf("new key: %w", err)
+	}
+	defer dir.Close() // which unlocks it
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return nidkey.Key{}, fmt.Errorf("new key: lock %s: %w", cfg.Host.StateDir, err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return nidkey.Key{}, fmt.Errorf("new key: %s: %w", path, ErrExists)
 	}
 	if err := unix.Access(cfg.Host.StateDir, unix.W_OK); err != nil { // before the hash, which takes long
 		return nidkey.Key{}, fmt.Errorf("new key: write to %s: %w", cfg.Host.StateDir, err)

@@ -46,6 +46,33 @@ func TestNewHost(t *testing.T) {
 	}
 }
 
+// TestNewTwiceAtOnce: of two that make the first key at once one does; the other gets to know that there is one.
+func TestNewTwiceAtOnce(t *testing.T) {
+	cfg := inDir(t)
+	type made struct {
+		key nidkey.Key
+		err error
+	}
+	all := make(chan made)
+	for range 2 {
+		go func() {
+			k, err := New(cfg)
+			all <- made{k, err}
+		}()
+	}
+	one, other := <-all, <-all
+	if one.err != nil {
+		one, other = other, one
+	}
+	kept, err := Read(cfg)
+	if one.err != nil || !errors.Is(other.err, ErrExists) || err != nil || *kept != one.key {
+		t.Fatalf("%v and %v; kept: %v", one.err, other.err, err)
+	}
+	if nid, ok := NID(cfg); !ok || nid != one.key.NID {
+		t.Errorf("NID %v, %t; want %v", nid, ok, one.key.NID)
+	}
+}
+
 // TestKnownHost: a host that has an NID keeps it.
 func TestKnownHost(t *testing.T) {
 	cfg := inDir(t)

@@ -73,6 +73,9 @@ func firstIdentity(cfg config.Config, log *slog.Logger) (roam.NID, error) {
 		"SHA-256 (0.1 to 0.5 s of one processor, once)", "file", keyfile.Path(cfg))
 	began := time.Now()
 	made, err := keyfile.New(cfg)
+	if nid, ok := keyfile.NID(cfg); ok && errors.Is(err, keyfile.ErrExists) {
+		return nid, nil // `roam key new` was first
+	}
 	if err != nil {
 		return 0, control.Errorf(control.CodeInternal, "%w", err).
 			WithHint("host.state_dir has to be a directory that roamd can write: key and node identifier stay there")

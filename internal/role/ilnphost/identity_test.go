@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -103,6 +104,35 @@ func TestIdentifierIsKept(t *testing.T) {
 	_, err := identity(cfg, log)
 	if !errors.Is(err, fs.ErrExist) || !strings.Contains(control.Hint(err), "host.state_dir") {
 		t.Errorf("no directory can be made: %v, %q", err, control.Hint(err))
+	}
+}
+
+// meanwhile is a log whose first line has something happen.
+type meanwhile struct {
+	slog.Handler
+	happens func() error
+}
+
+func (m meanwhile) Enabled(context.Context, slog.Level) bool  { return true }
+func (m meanwhile) Handle(context.Context, slog.Record) error { return m.happens() }
+
+// TestKeyNewIsFirst: where `roam key new` makes the key while the first start is about to, the host has that key.
+func TestKeyNewIsFirst(t *testing.T) {
+	cfg := config.Default()
+	cfg.Host.StateDir = t.TempDir()
+	isMade := true
+	log := slog.New(meanwhile{slog.DiscardHandler, func() error {
+		if err := os.WriteFile(keyfile.Path(cfg), []byte("a key"), 0o600); err != nil || !isMade {
+			return err
+		}
+		return os.WriteFile(keyfile.NIDPath(cfg), []byte("0011-22ff-0000-0001\n"), 0o644)
+	}})
+	if n, err := identity(cfg, log); err != nil || n != 0x0011_22ff_0000_0001 {
+		t.Errorf("%v, %v", n, err)
+	}
+	cfg.Host.StateDir, isMade = t.TempDir(), false
+	if n, err := identity(cfg, log); !errors.Is(err, keyfile.ErrExists) {
+		t.Errorf("it ended before it wrote the identifier: %v, %v", n, err)
 	}
 }
 
