@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"roam"
 	"roam/internal/testutil"
@@ -191,18 +195,25 @@ func BenchmarkNewSessions(b *testing.B) {
 }
 
 // mapBytes reads what the kernel counts for the maps of MN's data plane.
-func (w *world) mapBytes(b *testing.B) map[string]int {
+func (w *world) mapBytes(b *testing.B) map[string]uint64 {
 	b.Helper()
-	all := make(map[string]int)
-	pins := w.mnNode.RunDir() + "/bpf"
-	entries, err := os.ReadDir(pins)
-	must(b, err)
-	for _, e := range entries {
-		out, err := w.mn.Command(b.Context(), "bpftool", "map", "show", "pinned", pins+"/"+e.Name()).Output()
-		if m := memlock.FindSubmatch(out); err == nil && m != nil {
-			all[e.Name()], _ = strconv.Atoi(string(m[1]))
+	all := make(map[string]uint64)
+	must(b, filepath.WalkDir(filepath.Join(w.mnNode.RunDir(), "bpf"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
 		}
-	}
+		m, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
+		if err != nil {
+			return nil // a program, or a link
+		}
+		defer m.Close()
+		info, err := m.Info()
+		if err != nil {
+			return err
+		}
+		all[d.Name()], _ = info.Memlock()
+		return nil
+	}))
 	return all
 }
 
@@ -226,8 +237,6 @@ func (w *world) daemonCPU(b *testing.B) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ
 	return time.Duration(u+s) * tick
 }
-
-var memlock = regexp.MustCompile(`memlock (\d+)B`)
 
 // BenchmarkCrowd has 10,000 correspondents with eight locators each, and moves:
 // kernel memory for each, and the time until each has had its Locator Update.
@@ -268,7 +277,13 @@ func BenchmarkCrowd(b *testing.B) {
 		must(b, err)
 	}
 	b.ReportMetric(0, "ns/op")
-	sum := full["session_index"] + full["sessions"] + full["session_lives"] + full["session_details"] + full["sources"]
+	sum := uint64(0)
+	for _, name := range []string{"session_index", "sessions", "session_lives", "session_details", "sources"} {
+		if full[name] == 0 {
+			b.Fatalf("the memory of %s is not known", name)
+		}
+		sum += full[name]
+	}
 	testutil.Report(b, testutil.Figure{
 		Name: "Correspondents/memory", Says: "10,000 correspondents with 8 locators: kernel memory of each", Unit: "B",
 		Op: "<=", Bound: 512, Value: float64(sum) / crowdSize, Rounds: 1,
