@@ -211,7 +211,7 @@ func TestPendingPeerGetsEveryNonce(t *testing.T) {
 		t.Errorf("verdict %d, %+v with nonce %x, want %x", v, p, p.Nonce.Value(), own.Value())
 	}
 	r.must(r.Delete(ilnp.SessionKey{Local: ours, Remote: from.NID}))
-	r.wantCounts("forgotten meanwhile", r.counted(func() { r.egress(sent(1300), arrived(0)) }), counts{"drop_not_session": 1})
+	r.wantCounts("forgotten meanwhile", r.counted(func() { r.egress(sent(1300), arrived(0)) }), counts{"miss_handed_over": 1})
 }
 
 // TestRightBehindANonce: datagrams and pings without one that follow a pending peer's
