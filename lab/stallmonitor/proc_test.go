@@ -71,6 +71,14 @@ func TestSamplerFollowsTheRun(t *testing.T) {
 		s.found[root.Process.Pid].owner != result.OwnerEmulator {
 		t.Errorf("processes by owner: %v", n)
 	}
+	testutil.Eventually(t, 10*time.Second, func() bool { // the kernel counts once they sleep
+		for _, x := range s.read(true).tasks {
+			if x.run <= 0 {
+				return false
+			}
+		}
+		return true
+	}, "each has run")
 	for _, cores := range []bool{false, true} {
 		now := s.read(cores)
 		if len(now.tasks) != 3 || len(now.steal) < 1 || time.Since(now.at) > time.Second {
