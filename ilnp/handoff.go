@@ -38,6 +38,9 @@ func (c *Core) localsChanged(now time.Time, before []roam.LinkLocator, why strin
 	c.preinstalled.updateAll(now)
 }
 
+// Announcing reports whether some peers have not been sent a change of this host's locators yet.
+func (c *updates) Announcing() bool { return len(c.round.queue) > 0 }
+
 // byUse returns the sessions, those used last first.
 func (c *node) byUse() []*session {
 	ss := slices.Collect(maps.Values(c.sessions))

@@ -86,7 +86,7 @@ static __always_inline int allowance_permits(const struct session_entry *p, cons
 	if (t->tx_bytes + len <= ALLOWANCE_FACTOR * t->rx_bytes &&
 	    t->tx_packets + 1 + len / ALLOWANCE_BYTES <= ALLOWANCE_FACTOR * t->rx_packets)
 		goto allowed;
-	if (!rate || elapsed >= p->grace || !(t->rx_packets || given))
+	if (!rate || elapsed >= p->grace * 1000000ULL || !(t->rx_packets || given))
 		return 0;
 	/* The rate before, with one more window's worth for bursts; of a session that sends little no
 	 * rate is noted, only that it is below SLOW.

@@ -175,7 +175,7 @@ __noinline int note_bare(struct __sk_buff *skb, const struct session_entry *p, s
 	if (!p || !d || !in || bpf_skb_load_bytes(skb, in->c.at, ports, sizeof(ports)))
 		return 0;
 	since = (__u32)(coarse_ns() / 1000000) - d->copy_sent;
-	within = p->grace / 1000000;
+	within = p->grace;
 	if (within < COPY_ANSWER_IN)
 		within = COPY_ANSWER_IN;
 	if (!d->copy_open || since > within || ports[0] != d->copy_ports[0] || ports[1] != d->copy_ports[1]) {

@@ -87,7 +87,7 @@ static __always_inline __u32 state_of(const struct session_entry *p, const struc
 
 	if (v->birth != p->birth || v->seq != p->seq)
 		return state; /* another processor has a newer entry: then nothing is settled */
-	return state | (now >= p->nonce_until ? STATE_PAST_NONCES : 0) | (v->hint.v ? STATE_HINT : 0) |
+	return state | (now >> UNTIL_SHIFT >= p->nonce_until ? STATE_PAST_NONCES : 0) | (v->hint.v ? STATE_HINT : 0) |
 	       (v->returned ? STATE_RETURNED : 0) | (v->bare ? STATE_BARE : 0) |
 	       (is_rule_settled(p, v->rule, v->asks) ? STATE_RULE : 0);
 }

@@ -101,7 +101,8 @@ static __always_inline int nonce_due(struct __sk_buff *skb, const struct session
 
 	if (p->flags & ENTRY_PLAIN || is_plain_soon(p, d))
 		return 0;
-	if (p->flags & (ENTRY_INITIATED | ENTRY_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 || now < p->nonce_until)
+	if (p->flags & (ENTRY_INITIATED | ENTRY_NONCE_ALWAYS) || c->proto == IPPROTO_ICMPV6 ||
+	    now >> UNTIL_SHIFT < p->nonce_until)
 		return 1;
 	if (c->proto == IPPROTO_TCP && c->fragment != LATER_FRAGMENT && skb->gso_size == 0)
 		bpf_skb_load_bytes(skb, c->at + TCP_FLAGS_AT, &flags, 1);

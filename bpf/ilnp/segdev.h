@@ -87,7 +87,7 @@ static __always_inline int is_cut_for_pending(struct __sk_buff *skb, struct pend
  */
 static __always_inline __u32 copy_after(const struct session_entry *p)
 {
-	__u32 two_rtt = p->grace / 1000000;
+	__u32 two_rtt = p->grace;
 
 	return two_rtt > COPY_AFTER ? two_rtt : COPY_AFTER;
 }

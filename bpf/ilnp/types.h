@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 32,
+	ABI = 33,
 };
 
 #define MAX_UPLINKS 16
@@ -22,6 +22,7 @@ enum abi_number {
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one session */
 #define FLOW_BUCKETS 64 /* of the TCP connections of one session */
 #define BUCKET 8         /* entries of the index in one cache line */
+#define UNTIL_SHIFT 26   /* nonce_until of an entry is in units of 2^26 ns, 67 ms: 32 bits for nine years */
 #define RATE_SHIFT 8     /* the rate of sending is measured over so many ticks, as a power of two: */
 #define RATE_WINDOW (1ULL << (20 + RATE_SHIFT)) /* in ns, about a quarter of a second */
 
@@ -133,8 +134,8 @@ struct bucket {
 	__u64 entry[BUCKET];
 };
 
-/* A session, written by the daemon. The fields that a packet needs most come first, in
- * one cache line.
+/* A session, written by the daemon: three cache lines. The fields that a packet needs most
+ * come first, in one of them.
  */
 struct session_entry {
 	enum entry_flags flags;
@@ -143,7 +144,10 @@ struct session_entry {
 	__u32 birth;                    /* differs between users of one slot */
 	union half local_nid;
 	union half remote_nid;
-	__u64 nonce_until;              /* the option goes on every packet until then */
+	__u32 nonce_until;              /* the option goes on every packet until then, see UNTIL_SHIFT */
+	__u16 grace;                    /* ms for which unvalidated locators get the rate before the move */
+	__u8 n_reserve;                 /* of paths[], behind n_paths: for packets beyond the allowance of unvalidated locators */
+	__u8 given;                     /* bit i: a record lists remote[i], which is not validated */
 	__u8 n_remote;                  /* entries of remote[] to which packets go, */
 	__u8 n_accept;                  /* and behind them, that are only accepted as sources */
 	__u8 n_paths;
@@ -156,15 +160,12 @@ struct session_entry {
 	struct nonce local_nonce;
 	struct nonce remote_nonce;
 	struct session_key alias;
-	__u32 grace;                    /* ns for which unvalidated locators get the rate before the move */
-	__u8 n_reserve;                 /* of paths[], behind n_paths: for packets beyond the allowance of unvalidated locators */
-	__u8 given;                     /* bit i: a record lists remote[i], which is not validated */
 	__u64 costs;                    /* four bits for each of paths[]: the cost of a byte, path_cost() */
 	__u32 rules;                    /* bit i: rule i of the set may match its flows */
 	__u8 n_ruled;                   /* of paths[], behind those in reserve: for flows with rules */
 	__u8 rules_at;                  /* index of the set's first rule, and RULES_BY_CGROUP */
 	__u8 n_answers;                 /* of paths[], behind those for rules: for answers to flows that the peer has marked */
-	__u8 pad[3];
+	__u8 pad;
 };
 
 /* What the line of a session says of its entry. */

@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 32
+	bpfAbiNumberABI bpfAbiNumber = 33
 )
 
 type bpfAddr struct {
@@ -431,7 +431,10 @@ type bpfSessionEntry struct {
 	Birth       uint32
 	LocalNid    bpfHalf
 	RemoteNid   bpfHalf
-	NonceUntil  uint64
+	NonceUntil  uint32
+	Grace       uint16
+	N_reserve   uint8
+	Given       uint8
 	N_remote    uint8
 	N_accept    uint8
 	N_paths     uint8
@@ -444,17 +447,12 @@ type bpfSessionEntry struct {
 	LocalNonce  bpfNonce
 	RemoteNonce bpfNonce
 	Alias       bpfSessionKey
-	Grace       uint32
-	N_reserve   uint8
-	Given       uint8
-	_           [2]byte
 	Costs       uint64
 	Rules       uint32
 	N_ruled     uint8
 	RulesAt     uint8
 	N_answers   uint8
-	Pad         [3]uint8
-	_           [6]byte
+	Pad         uint8
 }
 
 type bpfSessionKey struct {

@@ -53,10 +53,11 @@ func modelSession(p bpfSessionEntry, l noted) *decide.Session {
 	live := modelLive(l)
 	m := &decide.Session{
 		Flags: decide.Flags(p.Flags), Slot: p.Slot, Seq: p.Seq, Birth: p.Birth,
-		LocalNID: p.LocalNid.nid(), RemoteNID: p.RemoteNid.nid(), Alias: modelKey(p.Alias), NonceUntil: p.NonceUntil,
-		NRemote: int(p.N_remote), NPaths: int(p.N_paths), NReserve: int(p.N_reserve),
+		LocalNID: p.LocalNid.nid(), RemoteNID: p.RemoteNid.nid(), Alias: modelKey(p.Alias),
+		NonceUntil: uint64(p.NonceUntil) << untilShift,
+		NRemote:    int(p.N_remote), NPaths: int(p.N_paths), NReserve: int(p.N_reserve),
 		Unvalidated: p.Unvalidated, Given: p.Given,
-		Sources: int(p.N_sources), NRuled: int(p.N_ruled), Rules: p.Rules, Costs: p.Costs, Grace: p.Grace,
+		Sources: int(p.N_sources), NRuled: int(p.N_ruled), Rules: p.Rules, Costs: p.Costs, Grace: uint32(p.Grace) * 1e6,
 		LocalNonce: p.LocalNonce.nonce(), RemoteNonce: p.RemoteNonce.nonce(), Live: &live,
 	}
 	for i, r := range p.Remote {

@@ -202,8 +202,8 @@ func (g *gen) session(w *world, i int) {
 	g.flags(&p)
 	g.remotes(w, &p)
 	g.paths(&p)
-	p.NonceUntil = pick(g, 0, g.now-5e9, g.now+60e9)
-	p.Grace = pick[uint32](g, 20e6, 200e6, 2000e6)
+	p.NonceUntil = nonceUntil(pick(g, 0, g.now-5e9, g.now, g.now+60e9))
+	p.Grace = pick[uint16](g, 20, 200, 2000)
 	p.LocalNonce = nonce(g.nonce())
 	if p.Flags&bpfEntryFlagsENTRY_INITIATED == 0 || g.in(4) {
 		p.RemoteNonce = nonce(g.nonce())
@@ -326,8 +326,9 @@ func stateOf(p bpfSessionEntry, l noted, now uint64) uint32 {
 		return state
 	}
 	for bit, set := range map[uint32]bool{
-		statePastNonces: now >= p.NonceUntil, stateHint: l.Hint != bpfHalf{}, stateReturned: l.Returned != 0,
-		stateBare: l.Bare != 0, stateRule: isRuleSettled(p, l),
+		statePastNonces: now>>untilShift >= uint64(p.NonceUntil), stateHint: l.Hint != bpfHalf{},
+		stateReturned: l.Returned != 0,
+		stateBare:     l.Bare != 0, stateRule: isRuleSettled(p, l),
 	} {
 		if set {
 			state |= bit

@@ -140,6 +140,40 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestPlacesOfMove: of a full table, a move rewrites sessions at its pace without waiting for programs to end, which
+// takes 40 ms each time.
+func TestPlacesOfMove(t *testing.T) {
+	const batch, batches = 64, 8 // a batch every 5 ms, so many while programs end
+	for _, n := range []int{10_000, DefaultSessions, 100_000} {
+		ended, began := make(chan error), 0
+		spare := sparePlaces(n)
+		places := placeTable{limit: uint32(n + spare), enough: spare / 2, wait: func() error { return <-ended }}
+		places.next = uint32(n)
+		for i := range n {
+			if i%batch == 0 && places.over != nil && i/batch-began >= batches {
+				ended <- nil
+				if err := places.collect(true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(places.free) == 0 && places.next == places.limit {
+				t.Fatalf("%d sessions: the move waits after %d, as no place is free", n, i)
+			}
+			if _, err := places.take(); err != nil {
+				t.Fatal(err)
+			}
+			before := places.over
+			places.leave(uint32(i))
+			if places.over != before {
+				began = i / batch
+			}
+		}
+		if places.over != nil {
+			ended <- nil
+		}
+	}
+}
+
 // A session gets the first free entry of its bucket.
 func TestFirstEntriesFirst(t *testing.T) {
 	var b bpfBucket

@@ -253,8 +253,8 @@ func (p *Plane) row(entry ilnp.Entry) (bpfSessionEntry, []bpfHalf) {
 		RemoteNid:   half(uint64(entry.RemoteNID)),
 		LocalNonce:  nonce(entry.LocalNonce),
 		RemoteNonce: nonce(entry.RemoteNonce),
-		NonceUntil:  dataplane.Monotonic(entry.NonceUntil),
-		Grace:       uint32(grace(entry.Grace)),
+		NonceUntil:  nonceUntil(dataplane.Monotonic(entry.NonceUntil)),
+		Grace:       uint16(grace(entry.Grace) / time.Millisecond),
 		Seq:         entry.Seq,
 		Flags:       entryFlags(entry),
 	}
@@ -320,6 +320,11 @@ func grace(d time.Duration) time.Duration {
 	}
 	return min(max(d, 20*time.Millisecond), 2*time.Second)
 }
+
+// nonceUntil returns a time as entries have it, rounded up: the last packet that must have the option has it.
+func nonceUntil(ns uint64) uint32 { return uint32((ns + 1<<untilShift - 1) >> untilShift) }
+
+const untilShift = 26 // UNTIL_SHIFT of bpf/ilnp/types.h
 
 // sum is the one's-complement sum of half an address.
 func sum(v uint64) uint16 { return ip6.Sum64(roam.L64(v)) }

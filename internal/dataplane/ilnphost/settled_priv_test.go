@@ -319,7 +319,7 @@ func (g *gen) settle(p *bpfSessionEntry, l *noted) {
 		p.Unvalidated = 0
 	}
 	if !g.in(12) {
-		p.NonceUntil = pick(g, 0, g.now-5e9)
+		p.NonceUntil = nonceUntil(pick(g, 0, g.now-5e9))
 	}
 	if !g.in(4) {
 		p.N_paths = 1

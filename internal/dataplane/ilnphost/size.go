@@ -1,6 +1,10 @@
 package ilnphost
 
-import "github.com/cilium/ebpf"
+import (
+	"math/bits"
+
+	"github.com/cilium/ebpf"
+)
 
 // DefaultSessions is how many sessions the maps have room for unless the
 // configuration says otherwise; LeastSessions and MostSessions bound it.
@@ -10,8 +14,9 @@ const (
 	MostSessions    = 1 << 20
 )
 
-// leastSources is how many locators beyond eight a session all may have together; it
-// is the number of sessions where they are many.
+// leastSources is how many locators beyond eight a session all may have together. Where the
+// sessions are many it is their number, rounded down to a power of two: the kernel rounds the
+// buckets of the map up to one, and these take memory although hardly a session has so many.
 const leastSources = 4096
 
 // leastCollisions is how many locators and nonces all sessions under an alias may have.
@@ -38,7 +43,7 @@ func resize(spec *ebpf.CollectionSpec, sessions int) {
 	spec.Maps["session_index"].MaxEntries = buckets(sessions)
 	spec.Maps["nid_collisions"].MaxEntries = max(n, leastCollisions)
 	spec.Maps["places"].MaxEntries = max(n, leastCollisions)
-	spec.Maps["sources"].MaxEntries = max(n, leastSources)
+	spec.Maps["sources"].MaxEntries = max(uint32(1)<<(bits.Len32(n)-1), leastSources)
 	for _, name := range []string{"pending_peers", "allowances"} {
 		spec.Maps[name].MaxEntries = min(max(n, leastUnvalidated), mostUnvalidated)
 	}

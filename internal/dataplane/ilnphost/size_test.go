@@ -30,13 +30,14 @@ func entryBytes(m *ebpf.MapSpec) uint32 {
 const bpfNoPrealloc = 1 // BPF_F_NO_PREALLOC
 
 // TestBytesOfCorrespondent: a correspondent to which one path is in use and that no rule names takes at
-// most 512 bytes of the maps. Several paths take a table of flows and counts of paths besides.
+// most 512 bytes of the maps, the buckets for sources included: without them nobody could have more than 8
+// locators. Several paths take a table of flows and counts of paths besides.
 func TestBytesOfCorrespondent(t *testing.T) {
 	spec, err := loadBpf()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []int{LeastSessions, DefaultSessions, 100_000, MostSessions} {
+	for _, n := range []int{LeastSessions, 10_000, DefaultSessions, 100_000, MostSessions} {
 		resize(spec, n)
 		total := uint64(0)
 		for _, name := range []string{"session_index", "sessions", "session_lives", "session_details"} {
@@ -45,16 +46,25 @@ func TestBytesOfCorrespondent(t *testing.T) {
 			t.Logf("%d sessions: %s %d bytes x %d: %d for each", n, name, entryBytes(m), m.MaxEntries, each/uint64(n))
 			total += each
 		}
-		empty := uint64(0)
-		for _, name := range []string{"sources", "update_keys", "known_nids"} {
-			empty += 16 << bits.Len32(spec.Maps[name].MaxEntries-1)
-		}
+		buckets := func(name string) uint64 { return 16 << bits.Len32(spec.Maps[name].MaxEntries-1) }
+		total += buckets("sources")
+		empty := buckets("update_keys") + buckets("known_nids")
 		t.Logf("%d sessions: %d for each, %d more of hash maps that may be empty", n, total/uint64(n), empty/uint64(n))
-		if n >= DefaultSessions && total > 512*uint64(n) {
+		if n >= 10_000 && total > 512*uint64(n) {
 			t.Errorf("of %d correspondents each takes %d bytes, want at most 512", n, total/uint64(n))
 		}
 	}
 	if got := entryBytes(spec.Maps["flow_tables"]); got != 512 {
 		t.Errorf("a table of flows takes %d bytes, docs/maps.md says 512", got)
+	}
+}
+
+// TestNonceUntil: packets have the option until the very time, and no longer than they must; never stays never.
+func TestNonceUntil(t *testing.T) {
+	const unit = 1 << untilShift
+	for ns, want := range map[uint64]uint32{0: 0, 1: 1, unit - 1: 1, unit: 1, unit + 1: 2, 9 * 365 * 86400e9: 4_229_307_175} {
+		if got := nonceUntil(ns); got != want {
+			t.Errorf("%d ns are %d units, want %d", ns, got, want)
+		}
 	}
 }

@@ -17,6 +17,10 @@ import (
 // Where there are many, the engine stands still for the copy no more than one part
 // in copyShare of the time, for no more than copyFor at once, and somebody writes no more than one
 // in writeShare. A copy that is under way gets one part in stepShare.
+//
+// While a move is announced to the peers, each session is about to change, so that a save would be
+// obsolete when it is written, and it takes processor time from the Locator Updates. So it waits
+// until all of them were sent, roundWait at most.
 const (
 	saveAfter   = 100 * time.Millisecond
 	recordAfter = 5 * time.Second
@@ -25,6 +29,7 @@ const (
 	copyStep    = 16 // sessions
 	stepShare   = 5
 	writeShare  = 4
+	roundWait   = 10 * time.Second
 )
 
 // saver keeps a file of the sessions up to date without holding up the
@@ -34,6 +39,7 @@ type saver struct {
 	after   time.Duration
 	write   func(file string, state []byte) error
 	at      time.Time     // when to save; zero: nothing has changed
+	latest  time.Time     // until when it waits for Locator Updates
 	copying *ilnp.Copying // under way; nil: none
 	next    time.Time     // when it goes on
 	pause   time.Duration
@@ -52,18 +58,23 @@ type written struct {
 func (s *saver) soon(now time.Time) {
 	if s.at.IsZero() && s.file != "" {
 		s.at = now.Add(max(s.pause, s.after))
+		s.latest = s.at.Add(roundWait)
 	}
 }
 
-// due returns when to call step; zero: never.
-func (s *saver) due() time.Time {
+// due returns when to call step, if a move is being announced or not; zero: never.
+func (s *saver) due(announcing bool) time.Time {
+	at := s.at
 	switch {
 	case s.writing:
 		return time.Time{}
 	case s.copying != nil:
-		return s.next
+		at = s.next
 	}
-	return s.at
+	if announcing && !at.IsZero() && at.Before(s.latest) {
+		return s.latest
+	}
+	return at
 }
 
 // step copies the next sessions, and has all written when it has copied the last ones.
@@ -143,7 +154,7 @@ func (v *savers) sessionsChanged(now time.Time, keys ...ilnp.SessionKey) {
 func (v *savers) SaveNow(now time.Time) {
 	for _, s := range []*saver{&v.saver, &v.recorder} {
 		if s.file != "" {
-			s.copying, s.at = nil, now // a copy that is under way has what was before
+			s.copying, s.at, s.latest = nil, now, now // a copy that is under way has what was before
 		}
 	}
 	v.saved = now
@@ -167,7 +178,7 @@ func (v *savers) saveLast() error {
 // saveDue returns when the next save is due, if before at.
 func (v *savers) saveDue(at time.Time, ok bool) (time.Time, bool) {
 	for _, s := range []*saver{&v.saver, &v.recorder} {
-		if due := s.due(); !due.IsZero() && (!ok || due.Before(at)) {
+		if due := s.due(v.core.Announcing()); !due.IsZero() && (!ok || due.Before(at)) {
 			at, ok = due, true
 		}
 	}
@@ -177,7 +188,7 @@ func (v *savers) saveDue(at time.Time, ok bool) (time.Time, bool) {
 // save goes on with the saves that are due.
 func (v *savers) save(now time.Time) {
 	for _, s := range []*saver{&v.saver, &v.recorder} {
-		if due := s.due(); !due.IsZero() && !now.Before(due) {
+		if due := s.due(v.core.Announcing()); !due.IsZero() && !now.Before(due) {
 			s.step(v.core, v.clock)
 		}
 	}

@@ -105,11 +105,11 @@ func TestSaversWriteInTheirTime(t *testing.T) {
 		}
 	}
 	e.saveNowAndThen(now.Add(time.Minute - time.Second))
-	if !e.saver.due().IsZero() {
+	if !e.saver.due(false).IsZero() {
 		t.Error("saved again although nothing has changed")
 	}
 	e.saveNowAndThen(now.Add(time.Minute + time.Second))
-	if e.saver.due().IsZero() || e.recorder.due().IsZero() {
+	if e.saver.due(false).IsZero() || e.recorder.due(false).IsZero() {
 		t.Error("a session that goes on unchanged is not saved again: a restart would take it for idle")
 	}
 	if err := e.saveLast(); err != nil || len(saves) != 2 {
@@ -156,17 +156,24 @@ func TestSaveNow(t *testing.T) {
 	}
 }
 
-// TestCopyTakesTurns: a copy of many sessions leaves the engine most of the time, and has what changes
-// meanwhile.
-func TestCopyTakesTurns(t *testing.T) {
+// withSessions makes an engine that has so many sessions more.
+func withSessions(t *testing.T, n roam.NID) *Engine {
+	t.Helper()
 	e := established(t)
-	for i := range roam.NID(10 * copyStep) {
+	for i := range n {
 		key := ilnp.SessionKey{Local: ourNID, Remote: 1000 + i}
 		at := []ilnp.RemoteLocator{{L64: there, Preference: 1, Lifetime: roam.Infinite}}
 		e.core.AddPeer(time.Now(), ilnp.Peer{NID: key.Remote, Locators: at})
 		e.core.HandleObservation(time.Now(), ilnp.Observation{Trigger: ilnp.SeenMiss, Key: key, LocalNID: ourNID})
 	}
 	e.drainInto(func(ilnp.Output) {})
+	return e
+}
+
+// TestCopyTakesTurns: a copy of many sessions leaves the engine most of the time, and has what changes
+// meanwhile.
+func TestCopyTakesTurns(t *testing.T) {
+	e := withSessions(t, 10*copyStep)
 	files := make(chan []byte, 1)
 	write := func(_ string, b []byte) error {
 		files <- b
@@ -188,7 +195,7 @@ func TestCopyTakesTurns(t *testing.T) {
 			e.drainInto(func(ilnp.Output) {})
 			e.sessionsChanged(now, ilnp.SessionKey{Local: ourNID, Remote: 1000})
 		}
-		due := e.saver.due()
+		due := e.saver.due(false)
 		if took := now.Sub(began); due.Sub(now) < (stepShare-1)*copyFor || took > 3*copyFor {
 			t.Fatalf("a step takes %v, the next one is %v later", took, due.Sub(now))
 		}
@@ -199,5 +206,50 @@ func TestCopyTakesTurns(t *testing.T) {
 	}
 	if b := <-files; !bytes.Equal(b, e.core.Export()) {
 		t.Errorf("written is %.300s", b)
+	}
+}
+
+// TestSaveWaitsForLocatorUpdates: while a move is announced, nothing is copied, and the loop is not
+// called for it; then it is. A save that must not wait does not, and none waits for ever.
+func TestSaveWaitsForLocatorUpdates(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait  time.Duration // of the last look
+		told  bool          // all correspondents, by then
+		now   bool          // it must not wait
+		saved bool
+	}{
+		"all have it":                   {saveAfter, true, false, true},
+		"some are not":                  {saveAfter, false, false, false},
+		"some are not, for long":        {saveAfter + roundWait, false, false, true},
+		"some are not, and it must not": {0, false, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := withSessions(t, 600)
+			write := func(string, []byte) error { return nil }
+			e.saver = saver{file: "state", after: saveAfter, write: write, done: make(chan written, 1)}
+			now := time.Now()
+			e.sessionsChanged(now)
+			e.core.SetLinkDisabled(now, 7, true)
+			for c.told && e.core.Announcing() {
+				at, _ := e.core.PollTimeout()
+				e.core.HandleTimeout(at)
+			}
+			if e.core.Announcing() == c.told {
+				t.Fatalf("%v that correspondents are told", e.core.Announcing())
+			}
+			if c.now {
+				e.SaveNow(now)
+			}
+			now = now.Add(c.wait)
+			for due, ok := e.saveDue(time.Time{}, false); ok && !now.Before(due); due, ok = e.saveDue(time.Time{}, false) {
+				now = due
+				if e.save(now); e.saver.copying == nil && !e.saver.writing {
+					t.Fatal("a save is due and does not begin: the loop turns without end")
+				}
+			}
+			if begun := e.saver.copying != nil || e.saver.writing; begun != c.saved {
+				t.Errorf("%v that a save has begun", begun)
+			}
+		})
 	}
 }
