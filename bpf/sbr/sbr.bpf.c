@@ -235,6 +235,8 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	if (!f && fall_back(skb, b, x, &verdict))
 		return verdict;
 	to = f ? internal_of(&x->key, f) : s->behind;
+	if (!to.v) /* the flow was removed meanwhile */
+		to = s->behind;
 	if (x->c.proto == IPPROTO_ICMPV6) {
 		note_probe(skb, x, index);
 		if (hide_report(skb, x))
