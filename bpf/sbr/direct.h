@@ -29,51 +29,71 @@ static __always_inline int has_ingress_rules(struct __sk_buff *skb)
 	       bpf_core_read(&hooks, sizeof(hooks), &dev->nf_hooks_ingress) || hooks;
 }
 
+/* Where this processor notes the way to an inside node from a link. */
+static __always_inline struct way *way_to(union half nid, __u32 from)
+{
+	__u32 n = (hash_of(nid) + from) & (WAYS - 1);
+
+	return bpf_map_lookup_elem(&ways, &n);
+}
+
+/* Is it that from that link to that node at that locator, and was the kernel asked within HOP_CHECK? */
+static __always_inline int is_fresh(const struct way *w, union half nid, union half internal, __u32 from, __u64 now)
+{
+	return w->nid.v == nid.v && w->internal.v == internal.v && w->from == from && now - w->asked_at < HOP_CHECK;
+}
+
 /* Asks the kernel where a packet to the inside node of a flow goes, and notes the answer. That
  * is none if the neighbour is not known, or the packet would not be forwarded.
  */
-__noinline int ask_way(struct __sk_buff *skb, const struct crossing *x, struct flow *f)
+__noinline int ask_way(struct __sk_buff *skb, const struct crossing *x, const struct addr *to, struct way *w)
 {
-	struct bpf_fib_lookup way = {.family = AF_INET6, .tot_len = IP6_LEN};
+	struct bpf_fib_lookup fib = {.family = AF_INET6, .tot_len = IP6_LEN};
 	const struct flow_nonces *nonces;
-	struct addr to = {};
 
-	if (!x || !f)
+	if (!x || !to || !w)
 		return 0;
-	f->direct_dev = 0;
-	f->direct_at = x->now;
-	to.l64 = f->internal;
-	to.nid = x->ip.dst.nid;
-	__builtin_memcpy(way.ipv6_src, &x->ip.src, sizeof(way.ipv6_src));
-	__builtin_memcpy(way.ipv6_dst, &to, sizeof(way.ipv6_dst));
-	way.ifindex = skb->ifindex;
-	way.l4_protocol = x->c.proto;
-	if (has_ingress_rules(skb) || bpf_fib_lookup(skb, &way, sizeof(way), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+	w->nid = to->nid;
+	w->internal = to->l64;
+	w->asked_at = x->now;
+	w->from = skb->ifindex;
+	w->mtu = 0;
+	__builtin_memcpy(fib.ipv6_src, &x->ip.src, sizeof(fib.ipv6_src));
+	__builtin_memcpy(fib.ipv6_dst, to, sizeof(fib.ipv6_dst));
+	fib.ifindex = skb->ifindex;
+	fib.l4_protocol = x->c.proto;
+	if (has_ingress_rules(skb) || bpf_fib_lookup(skb, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
-	__builtin_memcpy(f->direct_macs, way.dmac, 6);
-	__builtin_memcpy(f->direct_macs + 6, way.smac, 6);
-	f->direct_mtu = way.tot_len; /* the kernel's answer is the MTU of the route */
+	__builtin_memcpy(w->macs, fib.dmac, 6);
+	__builtin_memcpy(w->macs + 6, fib.smac, 6);
+	w->dev = fib.ifindex;
 	nonces = known_whole(&x->key).nonces;
-	if (nonces && way.ifindex == nonces->ifindex) /* else a link to another place than that its packets come from */
-		f->direct_dev = way.ifindex;
+	if (nonces && fib.ifindex == nonces->ifindex) /* else a link to another place than that its packets come from */
+		w->mtu = fib.tot_len; /* the kernel's answer is the MTU of the route */
 	return 0;
 }
 
-/* Makes a packet of a flow, rewritten for inside, ready to be redirected; 0: it takes the stack.
- * One packet of each flow does so every 100 ms, so that the kernel checks that the neighbour is
- * still there (RFC 4861 §7.3).
+/* Makes a packet of a flow, rewritten for the inside node at that locator, ready to be redirected;
+ * null: it takes the stack. One packet to each node from each link and processor does so every 100 ms,
+ * so that the kernel checks that the neighbour is still there (RFC 4861 §7.3).
  */
-static __always_inline int goes_direct(struct __sk_buff *skb, const struct crossing *x, struct flow *f,
-				       const struct border *b)
+static __always_inline const struct way *direct_way(struct __sk_buff *skb, const struct crossing *x,
+						    union half internal, const struct border *b)
 {
+	struct addr to = {.l64 = internal, .nid = x->ip.dst.nid};
+	struct way *w;
+
 	if (!b->direct || x->now > b->macs_until || x->l3 != ETH_LEN || x->ip.hop_limit <= 1)
 		return 0;
-	if (x->now - f->direct_at >= HOP_CHECK) {
-		ask_way(skb, x, f);
+	w = way_to(to.nid, skb->ifindex);
+	if (!w)
+		return 0;
+	if (!is_fresh(w, to.nid, internal, skb->ifindex, x->now)) {
+		ask_way(skb, x, &to, w);
 		return 0;
 	}
-	return f->direct_dev && (skb->gso_size ? longest(skb, x) : skb->len - x->l3) <= f->direct_mtu &&
-	       !lower_hop_limit(skb, x) && write_macs(skb, f->direct_macs);
+	return (skb->gso_size ? longest(skb, x) : skb->len - x->l3) <= w->mtu &&
+	       !lower_hop_limit(skb, x) && write_macs(skb, w->macs) ? w : 0;
 }
 
 #endif

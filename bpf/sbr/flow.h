@@ -66,7 +66,7 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 			now.nonces.inward.len = 0;
 		now.flow.sent = x->now >> SEEN_SHIFT;
 		now.nonces.outward = x->c.nonce;
-		now.flow.internal = x->ip.src.l64;
+		now.nonces.internal = x->ip.src.l64;
 		now.nonces.remote = x->ip.dst.l64;
 		now.nonces.ifindex = skb->ifindex;
 	}

@@ -65,10 +65,28 @@ struct {
 	/* Which nonces have the flows of these sets? */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 21846);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct nonce_set);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nonce_sets SEC(".maps");
+
+struct {
+	/* Which locators of inside nodes do flows have? */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, INTERNALS);
+	__type(key, __u32);
+	__type(value, union half);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} internals SEC(".maps");
+
+struct {
+	/* How do packets get to inside nodes? */
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WAYS);
+	__type(key, __u32);
+	__type(value, struct way);
+} ways SEC(".maps");
 
 struct {
 	/* Which of these flows found no place in their sets? */

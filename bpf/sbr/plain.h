@@ -15,6 +15,8 @@ struct plain {
 	struct ip6 *ip;
 	void *upper;         /* header of TCP or UDP */
 	struct flow *f;
+	const struct way *way; /* of packets from outside */
+	union half internal;
 	__u64 now;
 	__u32 bytes;   /* from the IPv6 header on, without padding */
 	__u32 largest; /* what must fit into a link */
@@ -179,21 +181,26 @@ static __always_inline void leave(const struct plain *p, const struct leaving *l
 	count(TX_FLOW);
 }
 
-/* Finds out whether a packet from outside can go to the inside at once; null: it takes the full
+/* Finds out whether a packet from outside, by that link, can go to the inside at once; null: it takes the full
  * path. Else the share to count it in.
  */
-static __always_inline struct share *find_entering(struct plain *p)
+static __always_inline struct share *find_entering(struct plain *p, __u32 from)
 {
 	const struct border *b = this_border();
+	const union half *internal;
 	__u32 index;
 	int site;
 
 	if (!b || !b->direct || b->locator_bits >> bit_of(p->ip->src.l64) & 1 || b->own_bits >> bit_of(p->ip->dst.nid) & 1)
 		return 0;
 	site = hinted_site(b, p->ip->dst.l64);
-	if (site < 0 || find_flow(p, p->ip->dst.nid, p->ip->src.nid, 1) || p->now > b->macs_until ||
-	    p->now - p->f->direct_at >= HOP_CHECK || !p->f->direct_dev || p->largest > p->f->direct_mtu)
+	if (site < 0 || find_flow(p, p->ip->dst.nid, p->ip->src.nid, 1) || p->now > b->macs_until)
 		return 0;
+	internal = placed_internal(p->f);
+	p->way = way_to(p->ip->dst.nid, from);
+	if (!internal || !p->way || !is_fresh(p->way, p->ip->dst.nid, *internal, from, p->now) || p->largest > p->way->mtu)
+		return 0;
+	p->internal = *internal;
 	index = site;
 	if (p->f->came_to != index + 1)
 		p->f->came_to = index + 1;
@@ -203,7 +210,7 @@ static __always_inline struct share *find_entering(struct plain *p)
 /* Rewrites a packet from outside for its link. */
 static __always_inline void enter(const struct plain *p, struct share *live)
 {
-	write_plain(p, DESTINATION_AT, p->f->internal, p->f->direct_macs);
+	write_plain(p, DESTINATION_AT, p->internal, p->way->macs);
 	live->rx_packets += p->packets;
 	live->rx_bytes += p->bytes;
 	count(RX_FLOW);
@@ -262,12 +269,12 @@ static __always_inline int plain_inward(struct __sk_buff *skb)
 
 	if (read_skb(skb, &p))
 		return FULL_PATH;
-	live = find_entering(&p);
+	live = find_entering(&p, skb->ifindex);
 	if (!live)
 		return FULL_PATH;
 	enter(&p, live);
 	skb->tc_index = SENT_HERE;
-	return bpf_redirect(p.f->direct_dev, 0);
+	return bpf_redirect(p.way->dev, 0);
 }
 
 /* Reads a frame at XDP; nonzero: it is no plain packet. A field that holds the seed of a sum belongs

@@ -217,6 +217,7 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 	struct site *s = bpf_map_lookup_elem(&sites, &index);
 	const struct border *b = this_border();
 	enum control control;
+	const struct way *way;
 	union half to;
 	struct flow *f;
 	int verdict;
@@ -233,7 +234,9 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 		f->came_to = index + 1;
 	if (!f && fall_back(skb, b, x, &verdict))
 		return verdict;
-	to = f ? f->internal : s->behind;
+	to = f ? internal_of(&x->key, f) : s->behind;
+	if (!to.v) /* the flow was removed meanwhile */
+		to = s->behind;
 	if (x->c.proto == IPPROTO_ICMPV6) {
 		note_probe(skb, x, index);
 		if (hide_report(skb, x))
@@ -243,11 +246,12 @@ static __always_inline int cross_inward(struct __sk_buff *skb, struct crossing *
 		return refuse(skb, x, DROP_KERNEL_HELPER);
 	count(f ? RX_FLOW : RX_FALLBACK);
 	count_share(skb, x, live, 1);
-	if (!f || !goes_direct(skb, x, f, b))
+	way = f ? direct_way(skb, x, to, b) : 0;
+	if (!way)
 		return PASS_ON;
 	count(RX_DIRECT);
 	skb->tc_index = SENT_HERE;
-	return bpf_redirect(f->direct_dev, 0);
+	return bpf_redirect(way->dev, 0);
 }
 
 static __always_inline int full_inward(struct __sk_buff *skb)
@@ -295,8 +299,8 @@ int sbr_uplink_xdp(struct xdp_md *ctx)
 
 	if (read_frame(ctx, &p))
 		return XDP_PASS;
-	live = find_entering(&p);
-	if (!live || bpf_redirect_map(&xdp_links, p.f->direct_dev, XDP_PASS) != XDP_REDIRECT)
+	live = find_entering(&p, ctx->ingress_ifindex);
+	if (!live || bpf_redirect_map(&xdp_links, p.way->dev, XDP_PASS) != XDP_REDIRECT)
 		return XDP_PASS;
 	enter(&p, live);
 	count(RX_XDP);

@@ -27,6 +27,12 @@ static __always_inline __u32 set_of(const struct flow_key *k)
 	return (x >> 32) * set_count >> 32;
 }
 
+/* A hash of a locator or NID, in which those that follow each other differ. */
+static __always_inline __u32 hash_of(union half h)
+{
+	return (h.v ^ h.v >> 32) * 0xd6e8feb86659fd93ULL >> 32;
+}
+
 /* Where a flow lies; null: there is none. */
 struct known {
 	struct flow *flow;
@@ -101,12 +107,55 @@ static __always_inline void unlock_set(struct nonce_set *rest)
 	__sync_lock_test_and_set(&rest->nonces[0].locked, 0);
 }
 
+/* How many places of internals are tried for a locator. */
+#define INTERNAL_TRIES 8
+
+/* Where in internals a locator is; 0: there was no space. One that is there stays, so no program
+ * needs a lock to read it.
+ */
+static __always_inline __u8 place_internal(union half l64)
+{
+	for (__u32 i = 0; i < INTERNAL_TRIES; i++) {
+		__u32 n = (hash_of(l64) + i) & (INTERNALS - 1);
+		union half *there = bpf_map_lookup_elem(&internals, &n);
+		__u64 was;
+
+		if (!there || !n)
+			continue;
+		was = there->v;
+		if (!was)
+			was = __sync_val_compare_and_swap(&there->v, 0, l64.v);
+		if (!was || was == l64.v)
+			return n;
+	}
+	return 0;
+}
+
+/* The locator of the inside node of a flow; null: it is in flow_nonces alone. */
+static __always_inline const union half *placed_internal(const struct flow *f)
+{
+	__u32 n = f->internal_at;
+
+	return n ? bpf_map_lookup_elem(&internals, &n) : 0;
+}
+
+/* The same, wherever it is. */
+static __always_inline union half internal_of(const struct flow_key *k, const struct flow *f)
+{
+	const union half *placed = placed_internal(f);
+	const struct flow_nonces *nonces;
+
+	if (placed)
+		return *placed;
+	nonces = known_whole(k).nonces;
+	return nonces ? nonces->internal : (union half){};
+}
+
 /* Writes what packets with nonces have shown into a flow, beside which programs read it. */
 static __always_inline void write_flow(struct flow *f, struct flow_nonces *n, const struct whole_flow *now)
 {
-	f->direct_dev = 0;
-	f->direct_at = 0;
-	f->internal = now->flow.internal;
+	n->internal = now->nonces.internal;
+	f->internal_at = place_internal(now->nonces.internal);
 	f->came = now->flow.came;
 	f->sent = now->flow.sent;
 	f->rule = now->flow.rule;
@@ -123,7 +172,7 @@ enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
  * kernel's table is in use.
  */
 static __always_inline enum change add_flow(struct flow_set *s, struct nonce_set *rest,
-					    const struct whole_flow *now)
+					    struct whole_flow *now)
 {
 	__u32 zero = 0;
 	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
@@ -147,6 +196,7 @@ static __always_inline enum change add_flow(struct flow_set *s, struct nonce_set
 		__sync_lock_test_and_set(&f->key.inside.v, key->inside.v);
 		return CHANGED;
 	}
+	now->flow.internal_at = place_internal(now->nonces.internal);
 	err = bpf_map_update_elem(&flows, key, now, BPF_ANY);
 	if (!err)
 		return CHANGED;
@@ -161,7 +211,7 @@ out:
  * so the two are of no new session. What was pending may be older than the flow, where another
  * processor has confirmed it meanwhile. SET_LOCKED: its set, or the kernel's table, is in use.
  */
-static __always_inline enum change put_flow(const struct whole_flow *now)
+static __always_inline enum change put_flow(struct whole_flow *now)
 {
 	__u32 n = set_of(&now->flow.key);
 	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);

@@ -10,7 +10,7 @@
 #include "../lib/refusal.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 8 };
+enum abi_number { ABI = 9 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -86,31 +86,44 @@ enum checksum_rule {
 	RULE_RFC6741, /* the NIDs alone: rewriting changes nothing */
 };
 
-/* What two nodes have shown of their session, as far as packets without nonce need it: a cache line
- * in flow_sets.
+/* What two nodes have shown of their session, as far as packets without nonce need it: half a cache
+ * line in flow_sets.
  */
 struct flow {
 	struct flow_key key; /* inside is 0 in a place of flow_sets that is free */
-	union half internal; /* locator of the inside node */
 	__u32 came;          /* when a packet from outside passed last, in units of 2^26 ns */
 	__u32 sent;          /* the same from inside */
-	__u64 direct_at;     /* when the kernel was asked for direct_dev, in ns */
-	__u32 direct_dev;    /* of packets to the inside node; 0: the stack knows */
-	__u32 direct_mtu;
-	__u8 direct_macs[12]; /* of the next hop, then of the link */
 	__u16 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
 	__u8 rule;           /* enum checksum_rule */
 	__u8 came_to;        /* 1 more than the index of the site locator to which the latest packet from outside came */
+	__u8 internal_at;    /* where in internals the locator of the inside node is; 0: in flow_nonces alone */
+	__u8 pad[3];
 };
 
-/* The rest of it: who may change it. */
+/* The rest of it: who may change it. A cache line in nonce_sets. */
 struct flow_nonces {
+	union half internal; /* locator of the inside node */
 	union half remote;   /* locator of the outside node, where the inside node sent its latest nonce */
 	struct nonce inward; /* of packets from outside; len 0: none yet */
 	struct nonce outward;
 	__u32 ifindex; /* link to the inside node; 0: not seen yet */
 	__u32 locked;  /* of the first place of a set: a program adds a flow to it, or changes or removes one */
+	__u64 pad;
 };
+
+/* How packets that come by a link get to an inside node, as the kernel said. */
+struct way {
+	union half nid;      /* of the node */
+	union half internal; /* its locator */
+	__u64 asked_at;      /* in ns */
+	__u32 from;          /* that link */
+	__u32 dev;
+	__u32 mtu;     /* of the route; 0: the stack knows the way */
+	__u8 macs[12]; /* of the next hop, then of the link */
+};
+
+#define WAYS 4096     /* both powers of two */
+#define INTERNALS 256
 
 /* Both, in a hash table. */
 struct whole_flow {

@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 8
+	bpfAbiNumberABI bpfAbiNumber = 9
 )
 
 type bpfAddr struct {
@@ -108,16 +108,13 @@ const (
 type bpfFlow struct {
 	_          structs.HostLayout
 	Key        bpfFlowKey
-	Internal   bpfHalf
 	Came       uint32
 	Sent       uint32
-	DirectAt   uint64
-	DirectDev  uint32
-	DirectMtu  uint32
-	DirectMacs [12]uint8
 	Announced  uint16
 	Rule       uint8
 	CameTo     uint8
+	InternalAt uint8
+	Pad        [3]uint8
 }
 
 type bpfFlowKey struct {
@@ -127,9 +124,10 @@ type bpfFlowKey struct {
 }
 
 type bpfFlowNonces struct {
-	_      structs.HostLayout
-	Remote bpfHalf
-	Inward struct {
+	_        structs.HostLayout
+	Internal bpfHalf
+	Remote   bpfHalf
+	Inward   struct {
 		_   structs.HostLayout
 		Len uint8
 		Pad [3]uint8
@@ -143,6 +141,7 @@ type bpfFlowNonces struct {
 	}
 	Ifindex uint32
 	Locked  uint32
+	Pad     uint64
 }
 
 type bpfFlowSet struct {
@@ -259,6 +258,17 @@ const (
 	bpfSiteFlagsSITE_NEXT_HOP bpfSiteFlags = 4
 )
 
+type bpfWay struct {
+	_        structs.HostLayout
+	Nid      bpfHalf
+	Internal bpfHalf
+	AskedAt  uint64
+	From     uint32
+	Dev      uint32
+	Mtu      uint32
+	Macs     [12]uint8
+}
+
 type bpfWholeFlow struct {
 	_      structs.HostLayout
 	Flow   bpfFlow
@@ -278,6 +288,7 @@ const (
 	bpfMapFlows             = "flows"
 	bpfMapGroups            = "groups"
 	bpfMapHandovers         = "handovers"
+	bpfMapInternals         = "internals"
 	bpfMapLocators          = "locators"
 	bpfMapNonceSets         = "nonce_sets"
 	bpfMapOwnAddresses      = "own_addresses"
@@ -288,6 +299,7 @@ const (
 	bpfMapShares            = "shares"
 	bpfMapSites             = "sites"
 	bpfMapSplitControl      = "split_control"
+	bpfMapWays              = "ways"
 	bpfMapXdpLinks          = "xdp_links"
 	bpfProgSbrAnnounce      = "sbr_announce"
 	bpfProgSbrForget        = "sbr_forget"
@@ -371,6 +383,7 @@ type bpfMapSpecs struct {
 	Flows        *ebpf.MapSpec `ebpf:"flows"`
 	Groups       *ebpf.MapSpec `ebpf:"groups"`
 	Handovers    *ebpf.MapSpec `ebpf:"handovers"`
+	Internals    *ebpf.MapSpec `ebpf:"internals"`
 	Locators     *ebpf.MapSpec `ebpf:"locators"`
 	NonceSets    *ebpf.MapSpec `ebpf:"nonce_sets"`
 	OwnAddresses *ebpf.MapSpec `ebpf:"own_addresses"`
@@ -381,6 +394,7 @@ type bpfMapSpecs struct {
 	Shares       *ebpf.MapSpec `ebpf:"shares"`
 	Sites        *ebpf.MapSpec `ebpf:"sites"`
 	SplitControl *ebpf.MapSpec `ebpf:"split_control"`
+	Ways         *ebpf.MapSpec `ebpf:"ways"`
 	XdpLinks     *ebpf.MapSpec `ebpf:"xdp_links"`
 }
 
@@ -426,6 +440,7 @@ type bpfMaps struct {
 	Flows        *ebpf.Map `ebpf:"flows"`
 	Groups       *ebpf.Map `ebpf:"groups"`
 	Handovers    *ebpf.Map `ebpf:"handovers"`
+	Internals    *ebpf.Map `ebpf:"internals"`
 	Locators     *ebpf.Map `ebpf:"locators"`
 	NonceSets    *ebpf.Map `ebpf:"nonce_sets"`
 	OwnAddresses *ebpf.Map `ebpf:"own_addresses"`
@@ -436,6 +451,7 @@ type bpfMaps struct {
 	Shares       *ebpf.Map `ebpf:"shares"`
 	Sites        *ebpf.Map `ebpf:"sites"`
 	SplitControl *ebpf.Map `ebpf:"split_control"`
+	Ways         *ebpf.Map `ebpf:"ways"`
 	XdpLinks     *ebpf.Map `ebpf:"xdp_links"`
 }
 
@@ -450,6 +466,7 @@ func (m *bpfMaps) Close() error {
 		m.Flows,
 		m.Groups,
 		m.Handovers,
+		m.Internals,
 		m.Locators,
 		m.NonceSets,
 		m.OwnAddresses,
@@ -460,6 +477,7 @@ func (m *bpfMaps) Close() error {
 		m.Shares,
 		m.Sites,
 		m.SplitControl,
+		m.Ways,
 		m.XdpLinks,
 	)
 }

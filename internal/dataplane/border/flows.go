@@ -104,7 +104,7 @@ func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {
 	instant := func(at uint32) time.Time { return dataplane.Instant(uint64(at) << seenShift) }
 	e := FlowEntry{Seen: instant(max(f.Came, f.Sent)), FlowSeen: sbr.FlowSeen{
 		FlowKey:  flowKey(f.Key),
-		Internal: locator(f.Internal), Remote: locator(n.Remote), Link: roam.LinkID(n.Ifindex),
+		Internal: locator(n.Internal), Remote: locator(n.Remote), Link: roam.LinkID(n.Ifindex),
 		Inward:  ilnp.Nonce{Len: n.Inward.Len, Bytes: n.Inward.B},
 		Outward: ilnp.Nonce{Len: n.Outward.Len, Bytes: n.Outward.B},
 		Sent:    instant(f.Sent),

@@ -24,8 +24,8 @@ func TestMemory(t *testing.T) {
 		{"two locators of providers and an internal one", value("borders") + 3*hashed("locators") + 2*value("sites") +
 			value("groups"), 760},
 		{"the same, for each processor", 2*value("shares") + value("credits"), 152},
-		{"a flow in its set, that share of the place", (value("flow_sets") + value("nonce_sets")) / uint32(setFlows), 112},
-		{"a flow of which one node has sent a nonce", hashed("pending_flows"), 176},
+		{"a flow in its set, that share of the place", (value("flow_sets") + value("nonce_sets")) / uint32(setFlows), 96},
+		{"a flow of which one node has sent a nonce", hashed("pending_flows"), 160},
 		{"a probe", hashed("probes"), 80},
 		{"a message in fragments", hashed("split_control"), 96},
 		{"a share of the ring", hashed("ring_shares"), 80},

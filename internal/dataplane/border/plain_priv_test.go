@@ -72,10 +72,115 @@ func (r plainRig) renew() {
 			r.Fatal(err)
 		}
 	}
-	r.change(theKey, func(f *bpfFlow) {
-		f.DirectDev, f.DirectMtu, f.DirectAt = loopback, 1500, now-uint64(10*time.Millisecond)
-		f.DirectMacs = [12]byte{2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 6}
-	})
+	r.way(insideNID, internal, loopback)
+}
+
+// way has the kernel's answer about an inside node, for packets by a link, be fresh on all processors. It lies where
+// that for packets by the loopback link does.
+func (r plainRig) way(nid roam.NID, l64 roam.L64, from uint32) {
+	r.Helper()
+	var all []bpfWay
+	if err := r.objs.Ways.Lookup(r.wayOf(nid), &all); err != nil {
+		r.Fatal(err)
+	}
+	for c := range all {
+		all[c] = bpfWay{Nid: halfNID(nid), Internal: half(l64), From: from, Dev: loopback, Mtu: 1500,
+			AskedAt: dataplane.Monotonic(time.Now()) - uint64(10*time.Millisecond),
+			Macs:    [12]byte{2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 6}}
+	}
+	if err := r.objs.Ways.Put(r.wayOf(nid), all); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// wayOf is the place of an inside node in ways, from the loopback link; way_to in bpf/sbr/direct.h is the same.
+func wayOf(nid roam.NID, places uint32) uint32 {
+	h := halfNID(nid)
+	x := binary.NativeEndian.Uint64(h.B[:])
+	return (uint32((x^x>>32)*0xd6e8_feb8_6659_fd93>>32) + loopback) & (places - 1)
+}
+
+func (r plainRig) wayOf(nid roam.NID) uint32 { return wayOf(nid, r.objs.Ways.MaxEntries()) }
+
+// Nodes whose NIDs follow each other, or differ in any other byte, have places of their own, as far as drawn ones have.
+func TestPlacesOfWays(t *testing.T) {
+	const places, nodes = 4096, 1000 // of nodes that were drawn, 886 places are taken
+	for shift := 0; shift <= 48; shift += 8 {
+		taken := map[uint32]bool{}
+		for i := range roam.NID(nodes) {
+			taken[wayOf(insideNID+i<<shift, places)] = true
+		}
+		if len(taken) < 800 {
+			t.Errorf("NIDs that differ from bit %d on take %d places", shift, len(taken))
+		}
+	}
+}
+
+// Packets to an inside node take no way of another one, nor of the same one at another locator or from another link,
+// on any path.
+func TestOthersWay(t *testing.T) {
+	r := newPlainRig(t, siteA)
+	packet := moved(t, transport(t, ip6.UDP, 1, 2), theirs, roam.ILV{L64: siteA, NID: insideNID})
+	other := insideNID + 1
+	for r.wayOf(other) != r.wayOf(insideNID) {
+		other++
+	}
+	for _, c := range []struct {
+		what    string
+		nid     roam.NID
+		l64     roam.L64
+		from    uint32
+		verdict uint32
+	}{
+		{"its own", insideNID, internal, loopback, xdpRedirect},
+		{"another node's", other, internal, loopback, xdpPass},
+		{"at another locator", insideNID, internal + 1, loopback, xdpPass},
+		{"from another link", insideNID, internal, loopback + 1, xdpPass},
+	} {
+		r.way(c.nid, c.l64, c.from)
+		if v, _ := r.frame(r.objs.SbrUplinkXdp, packet); v != c.verdict {
+			t.Errorf("%s: XDP says %d, want %d", c.what, v, c.verdict)
+		}
+		want := uint32(passOn)
+		if c.verdict == xdpRedirect {
+			want = redirect
+		}
+		r.way(c.nid, c.l64, c.from)
+		v, out := r.frame(r.objs.SbrUplinkIngress, packet)
+		if v != want || destination(out[14:]) != internal {
+			t.Errorf("%s: verdict %d, to %v, want %d", c.what, v, destination(out[14:]), want)
+		}
+	}
+}
+
+// The locator of the inside node is right also where internals had no space for it: packets then take the full path.
+func TestInternalsFull(t *testing.T) {
+	r := newPlainRig(t, siteA)
+	packet := moved(t, transport(t, ip6.UDP, 1, 2), theirs, roam.ILV{L64: siteA, NID: insideNID})
+	check := func(when string, verdict uint32) {
+		t.Helper()
+		r.renew()
+		if v, _ := r.frame(r.objs.SbrUplinkXdp, packet); v != verdict {
+			t.Errorf("%s, XDP says %d, want %d", when, v, verdict)
+		}
+		r.renew()
+		v, out := r.frame(r.objs.SbrUplinkIngress, packet)
+		f, ok := r.Flow(theKey, r.table)
+		if v != redirect || destination(out[14:]) != internal || f.Internal != internal || !ok {
+			t.Errorf("%s: verdict %d, to %v", when, v, destination(out[14:]))
+		}
+	}
+	check("with space", xdpRedirect)
+	if err := r.Forget(theKey); err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.objs.Internals.MaxEntries() {
+		if err := r.objs.Internals.Put(i, half(siteB+roam.L64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.confirm(siteA)
+	check("without", xdpPass)
 }
 
 // frame runs a program on a frame, and returns all of what it makes of it.

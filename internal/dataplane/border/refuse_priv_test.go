@@ -201,7 +201,7 @@ func TestBounds(t *testing.T) {
 	if n := places + 16 + 192*14/100; n > 256 {
 		t.Errorf("a flow takes %d bytes", n)
 	}
-	if one, size := unsafe.Sizeof(bpfFlow{}), r.objs.FlowSets.ValueSize(); one != 64 || size != 4*uint32(one) {
+	if one, size := unsafe.Sizeof(bpfFlow{}), r.objs.FlowSets.ValueSize(); one != 32 || size != 4*uint32(one) {
 		t.Errorf("what plain packets need of a flow are %d bytes, and a set has %d", one, size)
 	}
 }
