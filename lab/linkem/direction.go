@@ -25,6 +25,7 @@ type direction struct {
 	gone     chan struct{} // closed when none reads any more
 	watch    atomic.Pointer[func(frame []byte)]
 	overflow atomic.Pointer[func(frame []byte)]
+	arrival  atomic.Pointer[func(frame []byte)]
 
 	mu   sync.Mutex // guards pipe and pool
 	pipe *pipe
@@ -171,6 +172,9 @@ func (d *direction) write(b []byte) {
 		case err == nil:
 			d.delivered++
 			d.nbytes += uint64(len(b) - vnetLen)
+			if f := d.arrival.Load(); f != nil {
+				(*f)(b[vnetLen:])
+			}
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EIO): // interface not up

@@ -165,6 +165,10 @@ func (l *Link) Watch(d Direction, f func(frame []byte)) { l.dirs[d].watch.Store(
 // DropError.
 func (l *Link) WatchOverflow(d Direction, f func(frame []byte)) { l.dirs[d].overflow.Store(&f) }
 
+// WatchDelivered makes the link call f, under the rules of Watch, with every frame that a direction delivers:
+// those that Counters has in Delivered.
+func (l *Link) WatchDelivered(d Direction, f func(frame []byte)) { l.dirs[d].arrival.Store(&f) }
+
 // Close stops the link and removes its devices. Counters can still be read.
 func (l *Link) Close() error {
 	l.mu.Lock()

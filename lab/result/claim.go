@@ -117,6 +117,9 @@ type Guard struct {
 	Op     string  `json:"op"`
 	Bound  float64 `json:"bound"`
 	Reason string  `json:"reason"` // said when the condition does not hold
+	// Busy marks a condition that sound programs may break where processors are scarce (StallMonitor.Scarce). Elsewhere
+	// the claim is judged whether it holds or not.
+	Busy bool `json:"busy,omitempty"`
 }
 
 // Claim is a judged Expectation.
@@ -263,11 +266,15 @@ func (r *Result) judge(e Expectation) Claim {
 	for _, g := range e.Needs {
 		gv, ok := r.Metrics[g.Metric]
 		switch {
+		case g.Busy && r.StallMonitor.Scarce() == "":
 		case !ok:
 			c.Reason = fmt.Sprintf("%s is unknown: %s", g.Metric, r.whyMissing(g.Metric))
 			return c
 		case !holds(gv, g.Op, g.Bound):
 			c.Reason = fmt.Sprintf("%s (%s = %g)", g.Reason, g.Metric, gv)
+			if g.Busy {
+				c.Reason = g.Reason + ": " + r.StallMonitor.Scarce()
+			}
 			return c
 		}
 	}

@@ -87,6 +87,23 @@ const sharedPct = 50
 // as the stall monitor goes before other threads, but those of the run wait.
 func (s *StallMonitor) Shared() bool { return s.OthersPct > sharedPct }
 
+// waitTimes is how many times as long as they run Roam's daemons wait for processors where these are scarce. With
+// nothing beside a run that loads two cores it is up to eight times.
+const waitTimes = 12
+
+// Scarce says why sound daemons may be late by seconds: other programs, or those of the run, had the processors that they
+// waited for; "" if they had enough.
+func (s *StallMonitor) Scarce() string {
+	roam := s.Processes[OwnerRoam]
+	switch {
+	case s.Shared():
+		return fmt.Sprintf("other programs had %.0f %% of the processors", s.OthersPct)
+	case roam.WaitMs > waitTimes*roam.RunMs:
+		return fmt.Sprintf("Roam's daemons waited for a processor %.0f times as long as they ran", roam.WaitMs/roam.RunMs)
+	}
+	return ""
+}
+
 // Excuse says why times measured in the run are no figures of Roam; "" if they are.
 func (s *StallMonitor) Excuse() string {
 	switch {

@@ -76,3 +76,34 @@ func TestMergeWeighsOthers(t *testing.T) {
 		t.Errorf("%+v, %v; want 35 %%", out.StallMonitor, err)
 	}
 }
+
+// A guard on a busy machine counts only where processors are scarce; the daemons' waits are compared with their runs.
+func TestScarce(t *testing.T) {
+	for _, c := range []struct {
+		others, run, wait float64
+		want              string
+	}{
+		{50, 100, 1200, ""},
+		{50.5, 100, 0, "other programs had 50 % of the processors"},
+		{0, 100, 1210, "Roam's daemons waited for a processor 12 times as long as they ran"},
+		{0, 0, 0, ""},
+	} {
+		r := New("x")
+		r.Set("lost", 1)
+		r.Set("ready", 0)
+		r.StallMonitor.OthersPct = c.others
+		r.StallMonitor.Processes = map[Owner]Processes{OwnerRoam: {c.run, c.wait}, OwnerWorkload: {1, 1e6}}
+		if got := r.StallMonitor.Scarce(); got != c.want {
+			t.Errorf("%v: %q", c, got)
+		}
+		r.Judge([]Expectation{{ID: "a", Metric: "lost", Op: "==", Kind: Correctness,
+			Needs: []Guard{{Metric: "ready", Op: "==", Bound: 1, Reason: "not ready", Busy: true}}}})
+		reason := ""
+		if c.want != "" {
+			reason = "not ready: " + c.want
+		}
+		if got := r.Claims[0]; got.Measured != (c.want == "") || got.Reason != reason || got.Pass {
+			t.Errorf("%v: measured %v, %q", c, got.Measured, got.Reason)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type Sample struct {
 	At      time.Time
 	Out, In map[string]uint64 // from the host, to it
 	Towards map[string]uint64 // packets that the core sent to the router of each network
+	Data    Data              // of Out and In, the data of sessions; nil without CountData
 }
 
 // sampler reads counters and feeds the live view.
@@ -92,13 +93,14 @@ func (s *sampler) ask(ctx context.Context) {
 }
 
 func (s *sampler) take() {
-	m := s.s.Mobile()
+	m, data := s.s.Mobile(), s.s.data.read()
 	now := sampleOf(time.Now(), slices.Collect(maps.Keys(m.Links)), func(link string, way linkem.Direction) uint64 {
 		return m.Links[link].Counters(way).DeliveredBytes
 	}, func(link string) (uint64, error) {
 		stats, err := s.s.Core.Stats(m.Routers[link].Name())
 		return stats.TxPackets, err
 	})
+	now.Data = data
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.samples = append(s.samples, now)

@@ -89,6 +89,7 @@ type Scene struct {
 	isup   map[string]bool // "mn/net1"
 	kept   string          // the directory of its captures; "" without
 	wires  []*updateCount
+	data   *dataCount
 }
 
 // End is an end host in the form that arms use.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,8 @@ func TestLinkPing(t *testing.T) {
 func TestLinkDownAndUp(t *testing.T) {
 	testutil.Need(t, "ping")
 	a, b, k := pair(t, linkem.Params{Delay: time.Minute}) // what hosts say unasked does not cross either
+	var seen atomic.Uint64                                // bytes of frames that were delivered
+	k.WatchDelivered(linkem.AB, func(frame []byte) { seen.Add(uint64(len(frame))) })
 	carrier := func(want bool) func() bool {
 		return func() bool {
 			onA, errA := a.Carrier("eth0")
@@ -67,6 +70,11 @@ func TestLinkDownAndUp(t *testing.T) {
 	must(t, k.SetBoth(linkem.Params{}), k.Up())
 	testutil.Eventually(t, 5*time.Second, carrier(true), "carrier again")
 	output(t, a.Command(t.Context(), "ping", "-c1", "-W5", "2001:db8:1::2"))
+	testutil.Eventually(t, 5*time.Second, func() bool { return seen.Load() == k.Counters(linkem.AB).DeliveredBytes },
+		"the watch has seen what was delivered")
+	if seen.Load() == 0 {
+		t.Error("the watch saw nothing")
+	}
 }
 
 // A silent cut of one direction leaves the carrier and the other direction.

@@ -82,7 +82,8 @@ func StartShell(ctx context.Context, server, client *topo.Host, dir string, opt 
 	return s, nil
 }
 
-// makeKeys writes keys and configuration that live and die with the lab.
+// makeKeys writes keys and configuration that live and die with the lab. The session's home directory is dir, so that
+// the shell does not run the account's start-up files: they may wait, for a minute, for those of another shell.
 func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make directory of keys: %w", err)
@@ -110,7 +111,8 @@ func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 		"%[2]s/user.pub\nPidFile none\n"+
 		"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication "+
 		"no\nKbdInteractiveAuthentication no\n"+
-		"PrintMotd no\nPrintLastLog no\nUseDNS no\nLogLevel ERROR\n", opt.Port, dir, cmp.Or(opt.Listen, "::"))
+		"PrintMotd no\nPrintLastLog no\nUseDNS no\nLogLevel ERROR\nSetEnv HOME=%[2]s\n", opt.Port, dir,
+		cmp.Or(opt.Listen, "::"))
 	for name, text := range map[string]string{"sshd_config": conf, "known_hosts": "lab " + string(public)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)

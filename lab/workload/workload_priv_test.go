@@ -3,6 +3,10 @@ package workload
 import (
 	"context"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,11 +204,19 @@ func TestShell(t *testing.T) {
 	testutil.Need(t, "sshd")
 	mn, cn := pair(t)
 	ctx := within(t, 30*time.Second)
-	s, err := StartShell(ctx, cn, mn, t.TempDir(), ShellOptions{Name: "ssh", Target: "cn", Port: 7006})
+	dir := t.TempDir()
+	s, err := StartShell(ctx, cn, mn, dir, ShellOptions{Name: "ssh", Target: "cn", Port: 7006})
 	if err != nil {
 		t.Fatal(err)
 	}
 	progress(t, s, 5)
+	// The account's start-up files must not decide when the session begins.
+	pid, _, _ := strings.Cut(s.identity, " ")
+	b, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
+	home := "HOME=" + filepath.Join(dir, "ssh")
+	if err != nil || !slices.Contains(strings.Split(string(b), "\x00"), home) {
+		t.Errorf("the shell's home is not in the lab: %q, %v", b, err)
+	}
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 type Case struct {
 	Name string
 	Red  []string // identifiers of the claims that fail
-	Grey []string // identifiers of the claims that are not measured; every other claim passes
+	Grey []string // identifiers of the claims that are not measured, or not judged; every other claim passes
 	Runs int      // how many runs are merged; 0 is 1
 	// Judge extracts the metrics of run n from the records, as the experiment does.
 	Judge func(r *result.Result, n int)
@@ -118,6 +118,8 @@ func (s *sight) want(c Case, claim result.Claim) string {
 	switch {
 	case slices.Contains(c.Red, claim.ID):
 		return fails
+	case slices.Contains(c.Grey, claim.ID) && claim.Disturbed:
+		return claim.Verdict()
 	case slices.Contains(c.Grey, claim.ID), s.never[claim.ID] != "", claim.Of != "" && c.Runs < max(2, claim.Runs):
 		return absent
 	}

@@ -27,6 +27,9 @@ const snaplen = 160
 // setupWithin bounds the wait for data from every application.
 const setupWithin = 20 * time.Second
 
+// errSilent says that not all applications delivered data in time, before the schedule began.
+var errSilent = errors.New("no data from an application")
+
 // round is one pass through the schedule, with Roam or without.
 type round struct {
 	env     *exp.Env
@@ -60,6 +63,7 @@ func (a *round) config() scene.Config {
 // ready is called before any daemon starts.
 func (a *round) ready(ctx context.Context, s *scene.Scene) (err error) {
 	a.net = s
+	s.CountData()
 	// A download that is paced by its reader would else rush into the socket's
 	// buffer, megabytes ahead, and leave the network idle.
 	if err = s.Mobile().Host.Sysctl("net.ipv4.tcp_rmem", "4096 131072 262144"); err != nil {
@@ -118,7 +122,7 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	wctx, cancel := context.WithTimeout(ctx, setupWithin)
 	defer cancel()
 	if err := topo.Wait(wctx, "data from every application", a.traffic.flowing); err != nil {
-		return nil, fmt.Errorf("%w; silent: %s", err, strings.Join(a.traffic.silent(), ", "))
+		return nil, fmt.Errorf("%w: %w: %s", errSilent, err, strings.Join(a.traffic.silent(), ", "))
 	}
 	if a.name == "" {
 		if err := a.keyed(wctx); err != nil {

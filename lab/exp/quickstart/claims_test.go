@@ -26,6 +26,10 @@ type records struct {
 	wait     map[int]time.Duration // more from a step to the advertisement, by number of the handoff
 	slow     map[int]time.Duration // more from the advertisement to data, by number of the handoff
 	bytes    map[string]uint64     // additional bytes by link, in the samples of the phase of three links
+	trains   uint64                // bytes of net2 that are no data, in that phase
+	shuns    time.Duration         // for how long TCP with cn2 does not use net2 in the phases with three links
+	others   float64               // per cent of the processors that other programs had
+	waited   float64               // how many times as long as they ran Roam's daemons waited for a processor
 	routes   string                // afterwards
 	died     map[string]error
 	drops    map[string]uint64
@@ -36,6 +40,7 @@ type records struct {
 	returns  time.Duration // how late the links are used again after the withdrawal
 	behind   time.Duration // of the lab's schedule
 	came     uint64        // packets to a network after its cut
+	alone    bool          // there is no pass without Roam
 	control  func(*trace)  // alters the pass without Roam
 }
 
@@ -126,9 +131,9 @@ func (x *records) pass(control bool) *trace {
 }
 
 // samples are the bytes of the links: all by net1 but in the phases with three links, where
-// each has its third within less than two points.
+// each has its third within less than two points. UDP with cn1 has half of them, TCP with cn2 the rest.
 func (x *records) samples(pl schedule) (list []scene.Sample) {
-	sum := map[string]uint64{"net1": 0, "net2": 0, "net3": 0}
+	sum, tcp := map[string]uint64{"net1": 0, "net2": 0, "net3": 0}, map[string]uint64{}
 	for at := time.Duration(0); at <= pl.Length; at += 100 * time.Millisecond {
 		now := scene.Sample{At: exptest.At(at), Out: map[string]uint64{}, In: map[string]uint64{},
 			Towards: map[string]uint64{}}
@@ -145,17 +150,16 @@ func (x *records) samples(pl schedule) (list []scene.Sample) {
 				continue
 			}
 			for j, l := range p.links {
-				sum[l] += 100_000 + uint64(5_000*(j-1)*(i-1)) // 33.3 and 1.67 points off
+				n := 100_000 + uint64(5_000*(j-1)*(i-1)) // 33.3 and 1.67 points off
+				if l == "net2" && at <= p.span.from+x.shuns {
+					n /= 2
+				} else {
+					tcp[l] += n / 2
+				}
+				sum[l] += n
 			}
 		}
-		for l, n := range sum {
-			now.Out[l], now.In[l] = n, n
-			now.Towards[l] = uint64(at/time.Second) + x.came // a packet a second: neighbor discovery
-			if len(pl.shares) > 0 && at >= pl.shares[0].span.to {
-				now.Out[l] += x.bytes["out "+l]
-				now.In[l] += x.bytes["in "+l]
-			}
-		}
+		x.fill(&now, sum, tcp, at, len(pl.shares) > 0 && at >= pl.shares[0].span.to)
 		list = append(list, now)
 	}
 	return list
@@ -181,7 +185,12 @@ func (x *records) flow(way string, fault func(*exptest.Datagram), pause time.Dur
 // judge extracts all metrics.
 func (x *records) judge(r *result.Result, _ int) {
 	with, without := x.passes()
-	judge(&exp.Env{Params: x.p, Result: r}, with, without)
+	r.StallMonitor.OthersPct = x.others
+	r.StallMonitor.Processes = map[result.Owner]result.Processes{result.OwnerRoam: {RunMs: 100, WaitMs: 100 * x.waited}}
+	if x.alone {
+		without = nil
+	}
+	judge(&exp.Env{Params: x.p, Result: r}, with, without, "its applications were silent")
 }
 
 // passes makes the records of both passes.
@@ -318,10 +327,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 			})
 		}, "hard-full")
 	}
-	for _, way := range []string{"out", "in"} {
-		add("uneven "+way, func(x *records) { x.bytes[way+" net1"] = 60_000 }, "shares")
-	}
-	add("a set that is in use late", func(x *records) { x.bringUp = 1000 * ms }, "set-change")
+	sharing(add)
 	add("a late cut", func(x *records) { x.lateCut = 1100 * ms }, "on-time")
 	ownership(lost, add)
 	add("the kernel refuses one", func(x *records) { x.out = refuse(lost) }, "soft-loss")
@@ -401,39 +407,6 @@ func refuse(at time.Duration) func(*exptest.Datagram) {
 	return func(d *exptest.Datagram) { d.Refused = d.At == at }
 }
 
-// A phase counts from when its links, and no others, carry data both ways.
-func TestPhaseInEffect(t *testing.T) {
-	phase := sharePhase{links: []string{"net1", "net2"}, span: span{time.Second, 2 * time.Second}}
-	reading := func(tenth int, out, in [3]uint64) scene.Sample {
-		s := scene.Sample{At: exptest.At(time.Duration(tenth) * 100 * time.Millisecond), Out: map[string]uint64{},
-			In: map[string]uint64{}}
-		for i, l := range access {
-			s.Out[l], s.In[l] = out[i], in[i]
-		}
-		return s
-	}
-	list := []scene.Sample{
-		reading(9, [3]uint64{}, [3]uint64{}),
-		reading(10, [3]uint64{9000, 9000, 0}, [3]uint64{9000, 9000, 0}),           // before the phase
-		reading(11, [3]uint64{29000, 10000, 0}, [3]uint64{19000, 19000, 0}),       // net2 has too little out
-		reading(12, [3]uint64{39000, 20000, 0}, [3]uint64{39000, 20000, 0}),       // and in
-		reading(13, [3]uint64{49000, 30000, 2001}, [3]uint64{49000, 30000, 0}),    // net3 carries some out
-		reading(14, [3]uint64{59000, 40000, 4001}, [3]uint64{59000, 40000, 2001}), // and in
-		reading(15, [3]uint64{59900, 40900, 4001}, [3]uint64{59900, 40900, 2001}), // next to nothing
-		reading(16, [3]uint64{69900, 44900, 6001}, [3]uint64{69900, 44900, 4001}),
-		reading(17, [3]uint64{79900, 54300, 6001}, [3]uint64{79900, 54300, 4001}),
-	}
-	tr := trace{Trace: &scene.Trace{Start: exptest.Origin, Samples: list}}
-	from, to := exptest.At(phase.span.from), exptest.At(phase.span.to)
-	if at := tr.inEffect(phase, from, to); !at.Equal(list[7].At) {
-		t.Errorf("in effect at %v", at.Sub(exptest.Origin))
-	}
-	tr.Samples = list[:7]
-	if at := tr.inEffect(phase, from, to); !at.Equal(from) {
-		t.Errorf("never in effect: %v", at.Sub(exptest.Origin))
-	}
-}
-
 // unmeasured are the runs that decide nothing about a claim.
 func unmeasured(t *testing.T) (cases []exptest.Case) {
 	grey := func(name string, x *records, ids ...string) {
@@ -447,6 +420,9 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x = healthy(t)
 	x.control = func(tr *trace) { tr.Steps = nil }
 	grey("control keeps its network", x, "control")
+	x = healthy(t)
+	x.alone = true
+	grey("control did not begin", x, "control")
 	for n := range 4 {
 		lead := healthy(t).p.Seconds("overlap_s") - 200*time.Millisecond
 		x = healthy(t)
@@ -463,6 +439,18 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	x = healthy(t)
 	x.updates["cn1"] = scene.Updates{Acks: 12, Plain: 24, Uncaptured: 1}
 	grey("packets are not captured", x, "level")
+	x = healthy(t)
+	x.shuns, x.others = x.length, 51
+	grey("TCP uses a link too late, on a busy machine", x, "shares", "set-change", "soft-tcp-gap", "hard-first",
+		"hard-full", "ra-data")
+	x = healthy(t)
+	x.shuns, x.waited = x.length, 12.1
+	cases = append(cases, exptest.Case{Name: "TCP uses a link too late, as the daemons wait", Judge: x.judge,
+		Red: []string{"set-change"}, Grey: []string{"shares"}})
+	x = healthy(t)
+	x.shuns, x.others, x.waited = x.length, 50, 12
+	cases = append(cases, exptest.Case{Name: "TCP never uses a link, beside other programs", Judge: x.judge,
+		Red: []string{"shares", "set-change"}})
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond
 	grey("the lab is late", x, "on-time")

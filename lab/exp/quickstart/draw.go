@@ -221,9 +221,9 @@ func firstLine(s string) string {
 
 // shareTable is the links' shares of the bytes.
 func (t *trace) shareTable() result.Table {
-	tab := result.Table{Title: "Share of the bytes per link", Columns: append([]string{"phase", "direction"}, access...)}
+	tab := result.Table{Title: "Share of the data per link", Columns: append([]string{"phase", "direction"}, access...)}
 	for _, p := range t.plan.shares {
-		out, in := t.Shares(t.phase(p))
+		out, in := t.DataShares(t.phase(p))
 		for i, shares := range []map[string]float64{out, in} {
 			row := []string{p.name, [2]string{"out", "in"}[i]}
 			for _, l := range access {

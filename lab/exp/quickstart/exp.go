@@ -9,12 +9,15 @@
 package quickstart
 
 import (
+	"cmp"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"maps"
 
 	"roam/lab/exp"
+	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/workload"
 )
@@ -40,26 +43,59 @@ func tools() map[string]string {
 
 // run measures with Roam and without, and fills in the result.
 func run(ctx context.Context, env *exp.Env) error {
-	with, err := measure(ctx, env, true)
-	if err != nil {
+	return both(env, func(withRoam bool) (*trace, error) {
+		t, err := measure(ctx, env, withRoam)
+		return t, cmp.Or(ctx.Err(), err)
+	})
+}
+
+// both fills in the result of both passes. If applications of a pass are silent before the schedule begins, plain IPv6
+// decides what that says: with Roam alone it is Roam's fault, without Roam it is none of Roam's.
+func both(env *exp.Env, measure func(withRoam bool) (*trace, error)) error {
+	with, err := measure(true)
+	silent := errors.Is(err, errSilent)
+	if err != nil && !(silent && env.Params.Bool("control")) {
 		return fmt.Errorf("run with Roam: %w", err)
 	}
 	var without *trace
+	why := "the control was turned off"
 	if env.Params.Bool("control") {
-		if without, err = measure(ctx, env, false); err != nil {
-			return fmt.Errorf("control without Roam: %w", err)
+		var cerr error
+		switch without, cerr = measure(false); {
+		case silent && errors.Is(cerr, errSilent):
+			return missAll(env.Result, fmt.Sprintf("%v, with Roam and without (%v)", err, cerr))
+		case silent:
+			return fmt.Errorf("run with Roam: %w", err)
+		case errors.Is(cerr, errSilent):
+			without, why = nil, cerr.Error()
+		case cerr != nil:
+			return fmt.Errorf("control without Roam: %w", cerr)
 		}
 	}
-	judge(env, with, without)
+	judge(env, with, without, why)
 	draw(env, with, without)
 	return nil
 }
 
-// judge sets the metrics of all claims; without is nil if the control was turned off.
-func judge(env *exp.Env, with, without *trace) {
+// missAll says why nothing was measured.
+func missAll(r *result.Result, why string) error {
+	b, err := files.ReadFile("expect.json")
+	if err != nil {
+		return fmt.Errorf("read the claims: %w", err)
+	}
+	expect, err := result.ParseExpect(b)
+	for _, e := range expect {
+		r.Miss(e.Metric, why)
+	}
+	r.Summary = "Nothing was measured: " + why + "."
+	return err
+}
+
+// judge sets the metrics of all claims; without is nil if there was no control, and why says so.
+func judge(env *exp.Env, with, without *trace, why string) {
 	with.metrics(env)
 	if without == nil {
-		env.Result.Miss("control_delivered_away", "the control was turned off")
+		env.Result.Miss("control_delivered_away", why)
 		return
 	}
 	without.controlMetrics(env.Result)

@@ -6,6 +6,7 @@ import (
 
 	"roam/lab/exp"
 	"roam/lab/exp/exptest"
+	"roam/lab/linkem"
 	"roam/lab/node"
 	"roam/lab/result"
 	"roam/lab/scene"
@@ -176,7 +177,8 @@ func TestMetricsOfAnUnevenRun(t *testing.T) {
 		scene.Done{Step: scene.Step{At: 19 * time.Second}, At: after(19 * time.Second)})
 	sum := map[string]uint64{}
 	for at := time.Duration(0); at <= 20*time.Second; at += 100 * milli {
-		s := scene.Sample{At: after(at), Out: map[string]uint64{}, In: map[string]uint64{}, Towards: map[string]uint64{}}
+		s := scene.Sample{At: after(at), Out: map[string]uint64{}, In: map[string]uint64{},
+			Towards: map[string]uint64{}, Data: scene.Data{}}
 		switch {
 		case at <= 15300*milli:
 			sum["net3"] += 100_000
@@ -186,7 +188,8 @@ func TestMetricsOfAnUnevenRun(t *testing.T) {
 			sum["net1"] += 100_000
 		}
 		for _, l := range access {
-			s.Out[l], s.In[l] = sum[l], sum[l]
+			s.Out[l], s.In[l] = sum[l]*5/4, sum[l]*2
+			s.Data[scene.Flow{Link: l, Way: linkem.AB}], s.Data[scene.Flow{Link: l, Way: linkem.BA}] = sum[l], sum[l]
 		}
 		tr.Samples = append(tr.Samples, s)
 	}
@@ -206,6 +209,8 @@ func TestMetricsOfAnUnevenRun(t *testing.T) {
 		"duality_share_error_points":           10,
 		"duality_change_ms":                    400,
 		"duality_phase_ms":                     1600,
+		"duality_no_data_pct":                  50,
+		"duality_in_effect":                    1,
 	})
 }
 

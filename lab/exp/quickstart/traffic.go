@@ -49,8 +49,8 @@ type traffic struct {
 
 // startTraffic starts all sessions and returns when all of them run.
 func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time.Duration,
-	arm string) (t *traffic, err error) {
-	t = &traffic{
+	arm string) (*traffic, error) {
+	t := &traffic{
 		outcome:  map[string]error{},
 		last:     map[string]string{},
 		iperf:    map[string]workload.IperfReport{},
@@ -60,15 +60,15 @@ func startTraffic(ctx context.Context, env *exp.Env, n *scene.Scene, length time
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			t.kill()
-		}
-	}()
-	if err := t.startApplications(ctx, env, n, length, dir); err != nil {
+	err := t.startApplications(ctx, env, n, length, dir)
+	if err == nil {
+		err = t.startProbes(ctx, env, n, dir)
+	}
+	if err != nil {
+		t.kill()
 		return nil, err
 	}
-	return t, t.startProbes(ctx, env, n, dir)
+	return t, nil
 }
 
 // startApplications starts the programs that people use.
