@@ -34,6 +34,7 @@ type delivery struct {
 	asked   time.Time // when they were last asked for,
 	asks    int       // and how often since the last answer
 	waits   bool      // for its turn on the path along which to ask
+	late    bool      // for its first turn in this doubt, which has lasted long
 	alone   bool      // there is no such path
 	answers int       // that have come in this doubt, with counts or without
 	base    arrived   // with which the next counts are compared
@@ -45,7 +46,7 @@ type delivery struct {
 
 // reset begins another doubt.
 func (d *delivery) reset() {
-	d.asks, d.answers, d.waits, d.alone = 0, 0, false, false
+	d.asks, d.answers, d.waits, d.late, d.alone = 0, 0, false, false, false
 	d.stays = time.Time{}
 }
 
@@ -57,6 +58,10 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	if now.Sub(d.asked) < t.Every {
 		return
 	}
+	if s.check.hasManyDoubts(s.bad) {
+		c.askInTurn(now, s, h)
+		return
+	}
 	var by *checkedPath
 	for _, o := range s.check.paths {
 		mayAnswer := o.confirmed.IsZero() && slices.Contains(s.entry.Paths, o.Path)
@@ -65,8 +70,7 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 			by = o
 		}
 	}
-	isCounted := s.asksReport() && s.entry.Counted && len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, h.Path)
-	d.alone = by == nil || !isCounted
+	d.alone = by == nil || !c.isCounted(s, h.Path)
 	d.waits = !d.alone && (now.Sub(by.lent) < deliverEvery || s.check.waitsLonger(h))
 	if d.alone {
 		d.asks = 0
@@ -76,6 +80,7 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	}
 	d.asks++
 	d.asked, by.lent = now, now
+	c.lend(now, by)
 	c.askAside(now, s, probe{path: by.Path, about: h.Path})
 }
 
@@ -85,6 +90,11 @@ func (k *pathCheck) waitsLonger(than *checkedPath) bool {
 		isWaiting := o.delivery.waits && !o.since.IsZero() && o.avoided.IsZero()
 		return isWaiting && o.delivery.asked.Before(than.delivery.asked)
 	})
+}
+
+// isCounted reports whether the correspondent counts what arrives along one of several paths in use.
+func (c questions) isCounted(s *session, p Path) bool {
+	return s.asksReport() && s.entry.Counted && len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, p)
 }
 
 // noteAsked takes that such a question was answered, with counts or without.
@@ -148,7 +158,7 @@ func (h *checkedPath) delivers(now time.Time, s *session) bool {
 // awaitsCounts reports whether an answer to the questions about a path in doubt may still come.
 func (h *checkedPath) awaitsCounts(now time.Time, s *session) bool {
 	d := &h.delivery
-	isAsked := d.waits || d.asked.After(h.since)
+	isAsked := d.asked.After(h.since) || d.waits && (!s.check.hasManyDoubts(s.bad) || s.check.isAskedBeside(now, h))
 	return isAsked && d.asks <= deliverAsks && !d.alone && now.Sub(s.lastTx) < checkTraffic
 }
 

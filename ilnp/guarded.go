@@ -15,8 +15,8 @@ import (
 // correspondent has sent some there: a firewall in front of it that admits only answers drops our requests in the
 // form of the RFCs, and admits those in UDP, and data.
 func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
-	h.tries++
-	h.last = now
+	h.noteProbe(now)
+	h.own = now
 	forms := []ProbeForm{FormOption}
 	isDoubted := !h.avoided.IsZero() || !h.since.IsZero() && (h.tries > 1 || h.mute)
 	switch {
@@ -24,11 +24,21 @@ func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
 		forms[0] = FormUDP
 	case isDoubted && s.passages[h.Path].opened && c.hasUDP(s):
 		forms = append(forms, FormUDP)
+		if h.tries > formsBoth && s.check.hasManyDoubts(s.bad) {
+			forms = forms[h.tries%2:][:1]
+		}
 	}
 	c.probes.forget(&s.sent, now.Add(-tokenLife))
 	for _, form := range forms {
 		c.sendProbe(now, c.ask(now, s), probe{path: h.Path, form: form, moot: true, lone: true})
 	}
+}
+
+// noteProbe takes that a probe leaves along a path.
+func (h *checkedPath) noteProbe(now time.Time) {
+	h.tries++
+	h.unanswered++
+	h.last = now
 }
 
 // noteAnswer takes the form of an answer. UDP counts alone in a doubt that the other form has left without an answer.

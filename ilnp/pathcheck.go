@@ -65,7 +65,10 @@ type checkedPath struct {
 	inUDP      bool      // it answered in UDP, and not in the form of the RFCs:
 	inOption   time.Time // when it last did in that form
 	delivery   delivery
-	lent       time.Time // when another path's counts were last asked for along it
+	lent       time.Time // when another path's counts were last asked for along it,
+	lentUntil  time.Time // and until when such questions are spent, where there are many (see askInTurn)
+	own        time.Time // when its own counts were last asked for
+	unanswered int       // probes since its last answer
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -195,9 +198,14 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 
 // question sends the first probe of a path.
 func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
+	h.begin(now)
+	c.probeAgain(now, s, h)
+}
+
+// begin begins to wait for the answer to a first probe.
+func (h *checkedPath) begin(now time.Time) {
 	h.since, h.tries, h.mute, h.sampled, h.silent, h.missed = now, 0, false, false, false, false
 	h.delivery.reset()
-	c.probeAgain(now, s, h)
 }
 
 // doubt asks each of paths by itself.
@@ -296,7 +304,7 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 			spell = max(4*spell, 3*complainEvery)
 			c.askAlive(now, s, h)
 		}
-		if h.since.IsZero() && now.Sub(h.last) >= spell*9/10 {
+		if h.since.IsZero() && (now.Sub(h.last) >= spell*9/10 || now.Sub(h.own) >= ownLeast*spell*9/10) {
 			c.question(now, s, h)
 			h.sampled = len(inUse) == 1
 		}
@@ -447,6 +455,7 @@ func (c *liveness) checkReply(now time.Time, s *session, pr probe) {
 	}
 	h.noteAnswer(now, pr.form)
 	h.Answer(now, pr.sent)
+	h.unanswered = 0
 	c.followRules(now, s)
 	h.confirmed = time.Time{}
 	if h.avoided.IsZero() {

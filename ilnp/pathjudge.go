@@ -11,7 +11,8 @@ import (
 func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 	for _, p := range append(slices.Clone(s.entry.Paths), c.others(now, s)...) {
 		o := s.check.of(p)
-		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= c.timingOf(p).Step
+		step := questions{c}.otherStep(s, c.timingOf(p), o)
+		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= step
 		if idle && o.HeardTwice().Before(h.since) {
 			c.probeAgain(now, s, o)
 			questions{c}.askWay(now, s, p)
@@ -52,7 +53,7 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 	case !fit.IsZero() && h.delivery.answers < deliverCounts && h.awaitsCounts(now, s):
 		return now.Add(c.timingOf(h.Path).Every / 2)
 	case now.Before(fit):
-		c.probeAgain(now, s, h) // it may have come back since
+		questions{c}.probeUndecided(now, s, h, wait) // it may have come back since
 		return sooner(fit, now.Add(max(wait, checkAgain)))
 	case !fit.IsZero():
 		c.avoid(now, s, h)
@@ -63,7 +64,7 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 		return time.Time{}
 	}
 	c.askOthers(now, s, h)
-	c.probeAgain(now, s, h)
+	questions{c}.probeUndecided(now, s, h, wait)
 	return now.Add(max(wait, checkAgain))
 }
 
