@@ -141,9 +141,9 @@ func (c *Core) HandleSites(now time.Time, states []Site) {
 	c.announceAll(now)
 }
 
-// announceAll has every flow's locators announced, each a little later than the one before, those first whose outside
-// nodes have acknowledged something. A change while others are collected does not put them off, nor a flow whose turn is
-// still to come.
+// announceAll has every flow's locators announced, each a little later than the one before, those first whose
+// outside nodes have acknowledged something. A change while others are collected does not put them off, nor a
+// flow whose turn is still to come.
 func (c *Core) announceAll(now time.Time) {
 	if !now.Before(c.collects) {
 		c.collects = now.Add(c.coalesce)
@@ -310,7 +310,8 @@ func (c *Core) arm(f *flow, t timer, now time.Time, d time.Duration) {
 	c.agenda.Arm(&f.Schedule, t, now, d)
 }
 
-// mayRepeat has one more repetition take its turn, to a node that has acknowledged nothing; false: that is at c.patient.
+// mayRepeat has one more repetition take its turn, to a node that has acknowledged nothing; false: that is at
+// c.patient.
 func (c *Core) mayRepeat(now time.Time) bool {
 	if earliest := now.Add(-atOnce * pacePatient); c.patient.Before(earliest) {
 		c.patient = earliest

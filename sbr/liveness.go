@@ -180,8 +180,8 @@ func (c *Core) upFor(f *flow) (list []roam.L64) {
 	return list
 }
 
-// nextFlow returns the next flow in order whose inside node has sent lately; nil: there is none, or the search goes on with
-// the next call.
+// nextFlow returns the next flow in order whose inside node has sent lately; nil: there is none, or the search
+// goes on with the next call.
 func (c *Core) nextFlow(now time.Time) *flow {
 	for range min(len(c.order), mostLooked) {
 		f := c.order[c.watch.next%len(c.order)]

@@ -162,8 +162,8 @@ func TestUpdateStorm(t *testing.T) {
 	}
 }
 
-// Most outside nodes never acknowledge. Repetitions to them have a rate, no call takes long, and after the loss of a link
-// those that have acknowledged are told first.
+// Most outside nodes never acknowledge. Repetitions to them have a rate, no call takes long, and after the loss
+// of a link those that have acknowledged are told first.
 func TestManyThatNeverAcknowledge(t *testing.T) {
 	const never, known = 4_000, 2 * mostDue
 	b := newBorder(t)

@@ -84,7 +84,9 @@ type Sweep struct {
 
 // Sweep begins one.
 func (p *Plane) Sweep() *Sweep {
-	return &Sweep{plane: p, sets: make([]bpfFlowSet, batch), rest: make([]bpfNonceSet, batch), numbers: make([]uint32, batch)}
+	s := &Sweep{plane: p, numbers: make([]uint32, batch)}
+	s.sets, s.rest = make([]bpfFlowSet, batch), make([]bpfNonceSet, batch)
+	return s
 }
 
 // Next returns some more flows, or none; more: there may be others.

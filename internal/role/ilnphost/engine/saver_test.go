@@ -246,7 +246,11 @@ func TestSaveWaitsForLocatorUpdates(t *testing.T) {
 				e.SaveNow(now)
 			}
 			end := now.Add(c.wait + time.Second) // a copy of so many takes several steps
-			for due, ok := e.saveDue(time.Time{}, false); ok && !end.Before(due); due, ok = e.saveDue(time.Time{}, false) {
+			for {
+				due, ok := e.saveDue(time.Time{}, false)
+				if !ok || due.After(end) {
+					break
+				}
 				now = due
 				e.save(now)
 				e.sessionsChanged(now) // what changes meanwhile is for the next save
