@@ -18,11 +18,20 @@ const (
 	// pace is the time between two flows' first updates after a change, which bounds the
 	// burst of a link with many flows to 10,000 updates a second.
 	pace = 100 * time.Microsecond
+	// pacePatient is the time between two repetitions to nodes that have acknowledged nothing yet, of which a site
+	// may have as many as flows. A few that are due together go at once.
+	pacePatient = 500 * time.Microsecond
+	atOnce      = 64
+	// mostDue bounds what one call of HandleTimeout does, so that everything else has its turn.
+	mostDue = 256
 )
 
 type timer uint8
 
-const announce timer = iota
+const (
+	announce timer = iota // a flow's turn has come
+	repeat                // a repetition is due
+)
 
 // flow is what the border knows of two nodes beyond the data plane.
 type flow struct {
@@ -38,6 +47,7 @@ type flow struct {
 	waits     bool       // that update waits until the inside node is known to be there
 	asks      int        // questions to the inside node about that, without an answer
 	sealed    bool       // its updates have MACs, so the border makes none
+	place     int        // in order
 }
 
 // exchange is a Locator Update from inside, and as it went outside. original is nil for
@@ -59,9 +69,11 @@ type Core struct {
 	coalesce time.Duration
 	collects time.Time // until when changes are collected
 	turn     time.Time // of the last flow whose locators are to be announced
+	patient  time.Time // of the next repetition to a node that has acknowledged nothing
 	port     uint16    // of control messages in UDP; 0: none
 	maxFlows int
 	flows    map[FlowKey]*flow
+	order    []*flow // all of flows
 	agenda   sched.Agenda[*flow, timer]
 	watch    liveness
 
@@ -129,24 +141,33 @@ func (c *Core) HandleSites(now time.Time, states []Site) {
 	c.announceAll(now)
 }
 
-// announceAll has every flow's locators announced, each a little later than the one before. A change while
-// others are collected does not put them off, nor a flow whose turn is still to come.
+// announceAll has every flow's locators announced, each a little later than the one before, those first whose
+// outside nodes have acknowledged something. A change while others are collected does not put them off, nor a
+// flow whose turn is still to come.
 func (c *Core) announceAll(now time.Time) {
 	if !now.Before(c.collects) {
 		c.collects = now.Add(c.coalesce)
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(c.flows), compareKeys) {
-		f := c.flows[k]
-		f.tries, f.asks = 0, 0
-		if f.queued {
-			continue
+	for _, acknowledged := range []bool{true, false} {
+		for _, f := range c.order {
+			if len(f.announced) > 0 == acknowledged {
+				c.queue(now, f)
+			}
 		}
-		f.queued = true
-		if c.turn = c.turn.Add(pace); c.turn.Before(c.collects) {
-			c.turn = c.collects
-		}
-		c.agenda.Arm(&f.Schedule, announce, now, c.turn.Sub(now))
 	}
+}
+
+// queue has a flow's locators announced when its turn comes.
+func (c *Core) queue(now time.Time, f *flow) {
+	f.tries, f.asks = 0, 0
+	if f.queued {
+		return
+	}
+	f.queued = true
+	if c.turn = c.turn.Add(pace); c.turn.Before(c.collects) {
+		c.turn = c.collects
+	}
+	c.arm(f, announce, now, c.turn.Sub(now))
 }
 
 func compareKeys(a, b FlowKey) int {
@@ -162,8 +183,8 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		return
 	case f == nil:
 		f = &flow{FlowSeen: seen, announced: announced, confirmed: len(announced) > 0}
-		f.Schedule.Machine = f
-		c.flows[seen.FlowKey] = f
+		f.Schedule.Machine, f.place = f, len(c.order)
+		c.flows[seen.FlowKey], c.order = f, append(c.order, f)
 	case f.Inward != seen.Inward || f.Outward != seen.Outward: // one of them has begun anew
 		f.FlowSeen, f.announced, f.confirmed, f.sent, f.remotes = seen, nil, false, nil, nil
 		c.tellAnnounced(f)
@@ -190,6 +211,9 @@ func (c *Core) HandleIdle(k FlowKey) {
 	if f := c.flows[k]; f != nil {
 		c.agenda.Retire(&f.Schedule)
 		delete(c.flows, k)
+		last := c.order[len(c.order)-1]
+		last.place, c.order[f.place] = f.place, last
+		c.order = slices.Delete(c.order, len(c.order)-1, len(c.order))
 	}
 	c.out = append(c.out, Forget{k})
 }
@@ -227,7 +251,7 @@ func (c *Core) update(now time.Time, f *flow) {
 	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.siteEntries(f.Internal, siteLifetime)}
 	c.remember(f, exchange{outside: update})
 	c.transmit(f, c.live(f)[0], update)
-	c.agenda.Arm(&f.Schedule, announce, now, firstRetry<<f.tries)
+	c.arm(f, repeat, now, firstRetry<<f.tries)
 	f.tries++
 }
 
@@ -263,17 +287,37 @@ func (c *Core) tellAnnounced(f *flow) {
 	c.out = append(c.out, Announced{f.FlowKey, slices.Clone(f.announced)})
 }
 
-// HandleTimeout sends the updates whose time has come.
+// HandleTimeout sends updates whose time has come. It may be due again at once.
 func (c *Core) HandleTimeout(now time.Time) {
-	for {
-		f, _, due := c.agenda.Due(now)
+	for range mostDue {
+		f, t, due := c.agenda.Due(now)
 		if !due {
 			break
 		}
-		c.announce(now, f)
+		if t == repeat && len(f.announced) == 0 && !c.mayRepeat(now) {
+			c.arm(f, announce, now, c.patient.Sub(now))
+		} else {
+			c.announce(now, f)
+		}
 	}
 	c.forgetFragments(now)
 	c.check(now)
+}
+
+// arm sets when a flow is due next, in place of what it was set to.
+func (c *Core) arm(f *flow, t timer, now time.Time, d time.Duration) {
+	c.agenda.Retire(&f.Schedule)
+	c.agenda.Arm(&f.Schedule, t, now, d)
+}
+
+// mayRepeat has one more repetition take its turn, to a node that has acknowledged nothing; false: that is at
+// c.patient.
+func (c *Core) mayRepeat(now time.Time) bool {
+	if earliest := now.Add(-atOnce * pacePatient); c.patient.Before(earliest) {
+		c.patient = earliest
+	}
+	c.patient = c.patient.Add(pacePatient)
+	return !c.patient.After(now)
 }
 
 // Poll returns what to do next; false: nothing for now.

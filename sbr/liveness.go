@@ -2,7 +2,6 @@ package sbr
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"time"
 
@@ -28,7 +27,8 @@ const (
 	// lately is the same as far as the core knows it: when it looked last, and from sweeps over
 	// all flows.
 	lately         = 20 * time.Second
-	mostCandidates = 16 // of a round
+	mostCandidates = 16    // of a round
+	mostLooked     = 4_096 // flows at which one search for a candidate looks
 )
 
 // Probe names the border's own probes, so that no answer to an inside host, or to an earlier
@@ -49,6 +49,7 @@ type liveness struct {
 	due           time.Time // zero: nobody is asked
 	seq           uint16
 	flow          FlowKey           // asked last
+	next          int               // in order: where the search for another one goes on
 	candidate     *flow             // to be asked once its inside node is known to be there
 	candidates    int               // that this round has had
 	asked         map[roam.L64]bool // in this round; true: answered
@@ -120,7 +121,7 @@ func (c *Core) begin(now time.Time, other bool) {
 	v.candidates = 0
 	v.candidate = c.flows[v.flow]
 	if v.candidate == nil || other {
-		v.candidate = c.flowAfter(now, v.flow)
+		v.candidate = c.nextFlow(now)
 	}
 	if v.candidate != nil {
 		c.look(v.candidate)
@@ -139,7 +140,7 @@ func (c *Core) considerProbes(now time.Time, f *flow) {
 	case now.Sub(f.Sent) > active:
 		if v.candidates++; v.candidates >= mostCandidates {
 			v.candidate = nil
-		} else if v.candidate = c.flowAfter(now, f.FlowKey); v.candidate != nil {
+		} else if v.candidate = c.nextFlow(now); v.candidate != nil {
 			c.look(v.candidate)
 		}
 	case c.isPresent(now, f):
@@ -179,22 +180,17 @@ func (c *Core) upFor(f *flow) (list []roam.L64) {
 	return list
 }
 
-// flowAfter returns the next flow in order whose inside node has sent lately, the first one after
-// the last; nil: there is none.
-func (c *Core) flowAfter(now time.Time, k FlowKey) *flow {
-	var next, first *flow
-	for key, f := range c.flows {
-		if now.Sub(f.Sent) > lately {
-			continue
-		}
-		if compareKeys(key, k) > 0 && (next == nil || compareKeys(key, next.FlowKey) < 0) {
-			next = f
-		}
-		if first == nil || compareKeys(key, first.FlowKey) < 0 {
-			first = f
+// nextFlow returns the next flow in order whose inside node has sent lately; nil: there is none, or the search
+// goes on with the next call.
+func (c *Core) nextFlow(now time.Time) *flow {
+	for range min(len(c.order), mostLooked) {
+		f := c.order[c.watch.next%len(c.order)]
+		c.watch.next = (f.place + 1) % len(c.order)
+		if now.Sub(f.Sent) <= lately {
+			return f
 		}
 	}
-	return cmp.Or(next, first)
+	return nil
 }
 
 // answered takes an answer to an echo request from outside: one to the border's own is taken,

@@ -73,7 +73,7 @@ func (c *Core) considerUpdate(now time.Time, f *flow) {
 		c.update(now, f)
 	case f.asks <= retries:
 		c.askInside(now, f)
-		c.agenda.Arm(&f.Schedule, announce, now, firstRetry<<f.asks)
+		c.arm(f, repeat, now, firstRetry<<f.asks)
 		f.asks++
 	case f.Sent.After(c.host(now, f).asked):
 		f.asks = 0

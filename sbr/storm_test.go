@@ -161,3 +161,47 @@ func TestUpdateStorm(t *testing.T) {
 		t.Errorf("acknowledged %+v, want %+v", in, u)
 	}
 }
+
+// Most outside nodes never acknowledge. Repetitions to them have a rate, no call takes long, and after the loss
+// of a link those that have acknowledged are told first.
+func TestManyThatNeverAcknowledge(t *testing.T) {
+	const never, known = 4_000, 2 * mostDue
+	b := newBorder(t)
+	b.Core.maxFlows = never + known
+	for i := range roam.NID(never + known) {
+		seen, announced := seenFlow, []roam.L64(nil)
+		if seen.Outside += i; i >= never {
+			announced = []roam.L64{siteA, siteB}
+		}
+		b.HandleFlow(b.now, seen, announced)
+	}
+	b.drain()
+	b.sent = nil
+	b.until(b.now.Add(firstRetry)) // all are due now
+	began, rest := b.now, len(b.sent)
+	for b.now.Sub(began) < time.Second {
+		b.HandleTimeout(b.now)
+		b.drain()
+		b.now = b.now.Add(time.Millisecond)
+	}
+	if n, most := len(b.sent)-rest, atOnce+int(time.Second/pacePatient)+1; n > most || n < most/2 {
+		t.Errorf("%d repetitions in a second, want %d at most", n, most)
+	}
+	b.sent = nil
+	b.HandleSites(b.now, bothUp[1:])
+	b.until(b.now.Add(coalesce + 2*known*pace))
+	told := 0
+	for _, s := range b.sent {
+		if m, err := ilnp.ParseControl(s.Packet, port); err == nil && m.Dst.NID >= seenFlow.Outside+never {
+			told++
+		}
+	}
+	if told != known {
+		t.Errorf("told %d of %d that have acknowledged, in %d updates", told, known, len(b.sent))
+	}
+	b.now = b.now.Add(time.Minute)
+	b.HandleTimeout(b.now)
+	if n := len(b.out); n > mostDue {
+		t.Errorf("%d things to do at once, want %d at most", n, mostDue)
+	}
+}

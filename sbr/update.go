@@ -211,7 +211,7 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (about
 	if newest {
 		c.knows(f, u)
 		if f.confirmed {
-			c.agenda.Disarm(&f.Schedule, announce)
+			c.agenda.Retire(&f.Schedule)
 			f.queued = false
 		} else {
 			f.tries = 0

@@ -27,6 +27,7 @@ struct netns_xfrm {
 
 struct netns_ipv6 {
 	_Bool fib6_has_custom_rules;
+	unsigned int fib6_routes_require_src;
 } KERNEL;
 
 struct net {
@@ -63,8 +64,8 @@ int has_output_hooks(void *ctx)
 	       BPF_CORE_READ(net, nf.hooks_ipv6[NF_INET_POST_ROUTING]);
 }
 
-/* Has IPv6 hooks of netfilter for packets that are forwarded, an IPsec policy, or rules of
- * routing, in the network namespace of the calling thread?
+/* Has IPv6 hooks of netfilter for packets that are forwarded, an IPsec policy, rules of
+ * routing, or routes by source, in the network namespace of the calling thread?
  */
 SEC("syscall")
 int has_forward_hooks(void *ctx)
@@ -77,6 +78,8 @@ int has_forward_hooks(void *ctx)
 		return 1;
 	if (bpf_core_field_exists(net->xfrm) && (BPF_CORE_READ(net, xfrm.policy_count[XFRM_POLICY_OUT]) ||
 						 BPF_CORE_READ(net, xfrm.policy_count[XFRM_POLICY_FWD])))
+		return 1;
+	if (bpf_core_field_exists(net->ipv6.fib6_routes_require_src) && BPF_CORE_READ(net, ipv6.fib6_routes_require_src))
 		return 1;
 	return bpf_core_field_exists(net->ipv6.fib6_has_custom_rules) && BPF_CORE_READ(net, ipv6.fib6_has_custom_rules);
 }

@@ -29,10 +29,10 @@ static __always_inline int has_ingress_rules(struct __sk_buff *skb)
 	       bpf_core_read(&hooks, sizeof(hooks), &dev->nf_hooks_ingress) || hooks;
 }
 
-/* Where this processor notes the way to an inside node from a link. */
-static __always_inline struct way *way_to(union half nid, __u32 from)
+/* Where this processor notes the way to an inside node at a locator from a link. */
+static __always_inline struct way *way_to(union half nid, union half internal, __u32 from)
 {
-	__u32 n = (hash_of(nid) + from) & (WAYS - 1);
+	__u32 n = (hash_of(nid) + hash_of(internal) + from) & (WAYS - 1);
 
 	return bpf_map_lookup_elem(&ways, &n);
 }
@@ -44,32 +44,34 @@ static __always_inline int is_fresh(const struct way *w, union half nid, union h
 }
 
 /* Asks the kernel where a packet to the inside node of a flow goes, and notes the answer. That
- * is none if the neighbour is not known, or the packet would not be forwarded.
+ * is none if the neighbour is not known, or the packet would not be forwarded. Of a flow whose
+ * packets came from another link than that to which the answer leads nothing is noted: the stack has
+ * its packets, and others of the node keep their way.
  */
 __noinline int ask_way(struct __sk_buff *skb, const struct crossing *x, const struct addr *to, struct way *w)
 {
 	struct bpf_fib_lookup fib = {.family = AF_INET6, .tot_len = IP6_LEN};
 	const struct flow_nonces *nonces;
+	int found;
 
 	if (!x || !to || !w)
 		return 0;
-	w->nid = to->nid;
-	w->internal = to->l64;
-	w->asked_at = x->now;
-	w->from = skb->ifindex;
-	w->mtu = 0;
 	__builtin_memcpy(fib.ipv6_src, &x->ip.src, sizeof(fib.ipv6_src));
 	__builtin_memcpy(fib.ipv6_dst, to, sizeof(fib.ipv6_dst));
 	fib.ifindex = skb->ifindex;
 	fib.l4_protocol = x->c.proto;
-	if (has_ingress_rules(skb) || bpf_fib_lookup(skb, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+	found = !has_ingress_rules(skb) && bpf_fib_lookup(skb, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_SUCCESS;
+	nonces = found ? known_whole(&x->key).nonces : 0;
+	if (found && (!nonces || fib.ifindex != nonces->ifindex))
 		return 0;
 	__builtin_memcpy(w->macs, fib.dmac, 6);
 	__builtin_memcpy(w->macs + 6, fib.smac, 6);
 	w->dev = fib.ifindex;
-	nonces = known_whole(&x->key).nonces;
-	if (nonces && fib.ifindex == nonces->ifindex) /* else a link to another place than that its packets come from */
-		w->mtu = fib.tot_len; /* the kernel's answer is the MTU of the route */
+	w->mtu = found ? fib.tot_len : 0; /* the kernel's answer is the MTU of the route */
+	w->nid = to->nid;
+	w->internal = to->l64;
+	w->from = skb->ifindex;
+	w->asked_at = x->now;
 	return 0;
 }
 
@@ -85,7 +87,7 @@ static __always_inline const struct way *direct_way(struct __sk_buff *skb, const
 
 	if (!b->direct || x->now > b->macs_until || x->l3 != ETH_LEN || x->ip.hop_limit <= 1)
 		return 0;
-	w = way_to(to.nid, skb->ifindex);
+	w = way_to(to.nid, internal, skb->ifindex);
 	if (!w)
 		return 0;
 	if (!is_fresh(w, to.nid, internal, skb->ifindex, x->now)) {

@@ -197,8 +197,8 @@ static __always_inline struct share *find_entering(struct plain *p, __u32 from)
 	if (site < 0 || find_flow(p, p->ip->dst.nid, p->ip->src.nid, 1) || p->now > b->macs_until)
 		return 0;
 	internal = placed_internal(p->f);
-	p->way = way_to(p->ip->dst.nid, from);
-	if (!internal || !p->way || !is_fresh(p->way, p->ip->dst.nid, *internal, from, p->now) || p->largest > p->way->mtu)
+	p->way = internal ? way_to(p->ip->dst.nid, *internal, from) : 0;
+	if (!p->way || !is_fresh(p->way, p->ip->dst.nid, *internal, from, p->now) || p->largest > p->way->mtu)
 		return 0;
 	p->internal = *internal;
 	index = site;

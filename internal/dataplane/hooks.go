@@ -23,8 +23,8 @@ func HasOutputHooks() (bool, error) {
 	return has(func(o *hooksObjects) *ebpf.Program { return o.HasOutputHooks })
 }
 
-// HasForwardHooks reports the same of packets that the host forwards: firewalls, IPsec and rules of
-// routing count.
+// HasForwardHooks reports the same of packets that the host forwards: firewalls, IPsec, rules of
+// routing and routes by source count.
 func HasForwardHooks() (bool, error) {
 	return has(func(o *hooksObjects) *ebpf.Program { return o.HasForwardHooks })
 }

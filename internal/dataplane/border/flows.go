@@ -66,37 +66,77 @@ func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
 	return entry(f, t), true
 }
 
-// setsOfBatch is how many sets are read at a time.
-const setsOfBatch = 256
+// batch is how many sets, or flows beyond them, are read at a time.
+const batch = 256
 
-// Flows returns all flows, as Flow does.
-func (p *Plane) Flows(t sbr.Table) ([]FlowEntry, error) {
-	var list []FlowEntry
-	sets, rest, numbers := make([]bpfFlowSet, setsOfBatch), make([]bpfNonceSet, setsOfBatch), make([]uint32, setsOfBatch)
-	var at, also ebpf.MapBatchCursor // both arrays are read in the order of their numbers
-	for more := true; more; {
-		n, err := p.objs.FlowSets.BatchLookup(&at, numbers, sets, nil)
-		if more = err == nil; more || errors.Is(err, ebpf.ErrKeyNotExist) {
-			_, err = p.objs.NonceSets.BatchLookup(&also, numbers, rest, nil)
-		}
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil, fmt.Errorf("read sets of flows: %w", err)
-		}
-		for i := range sets[:n] {
-			for j, f := range sets[i].Flow {
-				if f.Key.Inside != (bpfHalf{}) {
-					list = append(list, entry(bpfWholeFlow{Flow: f, Nonces: rest[i].Nonces[j]}, t))
-				}
+// Sweep reads all flows in steps, between which flows may come and go: one that is there all the time is read once.
+type Sweep struct {
+	plane    *Plane
+	sets     []bpfFlowSet
+	rest     []bpfNonceSet
+	numbers  []uint32
+	at, also ebpf.MapBatchCursor // both arrays are read in the order of their numbers
+	beyond   bool                // the sets have been read
+	keys     []bpfFlowKey
+	flows    []bpfWholeFlow
+	last     ebpf.MapBatchCursor
+}
+
+// Sweep begins one.
+func (p *Plane) Sweep() *Sweep {
+	s := &Sweep{plane: p, numbers: make([]uint32, batch)}
+	s.sets, s.rest = make([]bpfFlowSet, batch), make([]bpfNonceSet, batch)
+	return s
+}
+
+// Next returns some more flows, or none; more: there may be others.
+func (s *Sweep) Next(t sbr.Table) (list []FlowEntry, more bool, err error) {
+	if s.beyond {
+		return s.nextBeyond(t)
+	}
+	objs := &s.plane.objs
+	n, err := objs.FlowSets.BatchLookup(&s.at, s.numbers, s.sets, nil)
+	if err == nil || errors.Is(err, ebpf.ErrKeyNotExist) {
+		s.beyond = err != nil
+		_, err = objs.NonceSets.BatchLookup(&s.also, s.numbers, s.rest, nil)
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil, false, fmt.Errorf("read sets of flows: %w", err)
+	}
+	for i := range s.sets[:n] {
+		for j, f := range s.sets[i].Flow {
+			if f.Key.Inside != (bpfHalf{}) {
+				list = append(list, entry(bpfWholeFlow{Flow: f, Nonces: s.rest[i].Nonces[j]}, t))
 			}
 		}
 	}
-	var f bpfWholeFlow
-	var k bpfFlowKey
-	rows := p.objs.Flows.Iterate()
-	for rows.Next(&k, &f) {
+	return list, true, nil
+}
+
+// nextBeyond returns flows that have no place in a set.
+func (s *Sweep) nextBeyond(t sbr.Table) (list []FlowEntry, more bool, err error) {
+	if s.keys == nil {
+		s.keys, s.flows = make([]bpfFlowKey, batch), make([]bpfWholeFlow, batch)
+	}
+	n, err := s.plane.objs.Flows.BatchLookup(&s.last, s.keys, s.flows, nil)
+	if more = err == nil; err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil, false, fmt.Errorf("read flows beyond the sets: %w", err)
+	}
+	for _, f := range s.flows[:n] {
 		list = append(list, entry(f, t))
 	}
-	return list, rows.Err()
+	return list, more, nil
+}
+
+// Flows returns all flows, as Flow does.
+func (p *Plane) Flows(t sbr.Table) (list []FlowEntry, err error) {
+	s := p.Sweep()
+	for more := true; more && err == nil; {
+		var some []FlowEntry
+		some, more, err = s.Next(t)
+		list = append(list, some...)
+	}
+	return list, err
 }
 
 func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {

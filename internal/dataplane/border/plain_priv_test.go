@@ -93,22 +93,31 @@ func (r plainRig) way(nid roam.NID, l64 roam.L64, from uint32) {
 	}
 }
 
-// wayOf is the place of an inside node in ways, from the loopback link; way_to in bpf/sbr/direct.h is the same.
-func wayOf(nid roam.NID, places uint32) uint32 {
-	h := halfNID(nid)
-	x := binary.NativeEndian.Uint64(h.B[:])
-	return (uint32((x^x>>32)*0xd6e8_feb8_6659_fd93>>32) + loopback) & (places - 1)
+// wayOf is the place of an inside node at a locator in ways, from the loopback link, as way_to in
+// bpf/sbr/direct.h.
+func wayOf(nid roam.NID, l64 roam.L64, places uint32) uint32 {
+	hash := func(h bpfHalf) uint32 {
+		x := binary.NativeEndian.Uint64(h.B[:])
+		return uint32((x ^ x>>32) * 0xd6e8_feb8_6659_fd93 >> 32)
+	}
+	return (hash(halfNID(nid)) + hash(half(l64)) + loopback) & (places - 1)
 }
 
-func (r plainRig) wayOf(nid roam.NID) uint32 { return wayOf(nid, r.objs.Ways.MaxEntries()) }
+// wayOf is that of one at the internal locator.
+func (r plainRig) wayOf(nid roam.NID) uint32 { return wayOf(nid, internal, r.objs.Ways.MaxEntries()) }
 
-// Nodes whose NIDs follow each other, or differ in any other byte, have places of their own, as far as drawn ones have.
+// Nodes whose NIDs follow each other, or differ in any other byte, have places of their own, as far as drawn
+// ones have. One at two locators has two places.
 func TestPlacesOfWays(t *testing.T) {
 	const places, nodes = 4096, 1000 // of nodes that were drawn, 886 places are taken
 	for shift := 0; shift <= 48; shift += 8 {
 		taken := map[uint32]bool{}
 		for i := range roam.NID(nodes) {
-			taken[wayOf(insideNID+i<<shift, places)] = true
+			taken[wayOf(insideNID+i<<shift, internal, places)] = true
+			at := internal + roam.L64(1)<<shift
+			if wayOf(insideNID+i, at, places) == wayOf(insideNID+i, internal, places) {
+				t.Errorf("a node at %v and %v has one place", internal, at)
+			}
 		}
 		if len(taken) < 800 {
 			t.Errorf("NIDs that differ from bit %d on take %d places", shift, len(taken))

@@ -20,28 +20,39 @@ const (
 )
 
 // upkeep renews what the programs forget by themselves, ends flows without packets, and finds
-// those that were not reported, since the ring was full.
+// those that were not reported, since the ring was full. A sweep goes in steps, so that a million
+// flows hold nothing else up.
 type upkeep struct {
 	role       *Role
-	due, swept time.Time
+	due, swept time.Time // swept: when the latest sweep began
+	sweep      *plane.Sweep
 }
 
 // PollTimeout returns when HandleTimeout is to be called.
-func (u *upkeep) PollTimeout() (time.Time, bool) { return u.due, true }
+func (u *upkeep) PollTimeout() (time.Time, bool) {
+	if u.sweep != nil {
+		return u.swept, true
+	}
+	return u.due, true
+}
 
 // HandleTimeout does what is due.
 func (u *upkeep) HandleTimeout(now time.Time) {
 	r := u.role
-	u.due = now.Add(renew)
-	r.Warn("renew the hardware addresses", r.plane.Configure(r.settings(r.Config), now.Add(renewal)))
-	r.accelerate()
-	if now.Sub(u.swept) < sweep {
+	if !now.Before(u.due) {
+		u.due = now.Add(renew)
+		r.Warn("renew the hardware addresses", r.plane.Configure(r.settings(r.Config), now.Add(renewal)))
+		r.accelerate()
+	}
+	if u.sweep == nil && now.Sub(u.swept) >= sweep {
+		u.sweep, u.swept = r.plane.Sweep(), now
+	}
+	if u.sweep == nil {
 		return
 	}
-	u.swept = now
-	flows, err := r.plane.Flows(r.core.Table())
-	if !r.Warn("read the flows", err) {
-		return
+	flows, more, err := u.sweep.Next(r.core.Table())
+	if !r.Warn("read the flows", err) || !more {
+		u.sweep = nil
 	}
 	for _, f := range flows {
 		r.handleSwept(now, f)

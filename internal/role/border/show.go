@@ -62,13 +62,31 @@ func (r *Role) Status(ctx context.Context, _ *control.Status, own *control.RoleS
 // Report returns a control.BorderReport.
 func (r *Role) Report(ctx context.Context) (any, error) { return r.report(ctx) }
 
+// report reads the flows beside the loop: a million of them take seconds.
 func (r *Role) report(ctx context.Context) (out control.BorderReport, err error) {
-	failed := r.loop.Do(ctx, func(now time.Time) { out, err = r.reportNow(now) })
-	return out, cmp.Or(failed, err)
+	var now time.Time
+	var table sbr.Table
+	failed := r.loop.Do(ctx, func(at time.Time) {
+		now, table = at, r.core.Table()
+		out, err = r.reportNow()
+	})
+	if err = cmp.Or(failed, err); err != nil {
+		return out, err
+	}
+	flows, err := r.plane.Flows(table)
+	for _, f := range flows {
+		announced := append([]roam.L64{}, f.Announced...)
+		idle := now.Sub(f.Seen)
+		out.Flows = append(out.Flows, control.BorderFlow{
+			Inside: f.Inside, Internal: f.Internal, Outside: f.Outside, Remote: f.Remote, Announced: announced,
+			IdleS: max(idle, 0).Round(time.Second).Seconds(),
+		})
+	}
+	return out, err
 }
 
-// reportNow is called in the loop's goroutine.
-func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
+// reportNow is called in the loop's goroutine, and leaves the flows out.
+func (r *Role) reportNow() (out control.BorderReport, err error) {
 	table := r.core.Table()
 	out = control.BorderReport{
 		Policy: string(r.core.Policy().AppendTo(nil)), Inside: []string{}, Sites: []control.BorderSite{},
@@ -95,19 +113,7 @@ func (r *Role) reportNow(now time.Time) (out control.BorderReport, err error) {
 	for i, s := range table.Sites {
 		out.Sites = append(out.Sites, r.site(s, shares[i]))
 	}
-	flows, err := r.plane.Flows(table)
-	for _, f := range flows {
-		announced := append([]roam.L64{}, f.Announced...)
-		idle := now.Sub(f.Seen)
-		out.Flows = append(out.Flows, control.BorderFlow{
-			Inside: f.Inside, Internal: f.Internal, Outside: f.Outside, Remote: f.Remote, Announced: announced,
-			IdleS: max(idle, 0).Round(time.Second).Seconds(),
-		})
-	}
-	if err == nil {
-		err = r.reportRefused(&out)
-	}
-	return out, err
+	return out, r.reportRefused(&out)
 }
 
 // reportPolicy lists the internal locators of the policy, and its lines that can never act.

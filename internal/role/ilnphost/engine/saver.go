@@ -42,6 +42,7 @@ type saver struct {
 	latest  time.Time     // until when it waits for Locator Updates
 	copying *ilnp.Copying // under way; nil: none
 	next    time.Time     // when it goes on
+	until   time.Time     // it waits for Locator Updates no longer than that
 	pause   time.Duration
 	writing bool
 	copied  time.Duration // what the last copy took, or the present one so far
@@ -64,15 +65,15 @@ func (s *saver) soon(now time.Time) {
 
 // due returns when to call step, if a move is being announced or not; zero: never.
 func (s *saver) due(announcing bool) time.Time {
-	at := s.at
+	at, latest := s.at, s.latest
 	switch {
 	case s.writing:
 		return time.Time{}
 	case s.copying != nil:
-		at = s.next
+		at, latest = s.next, s.until
 	}
-	if announcing && !at.IsZero() && at.Before(s.latest) {
-		return s.latest
+	if announcing && !at.IsZero() && at.Before(latest) {
+		return latest
 	}
 	return at
 }
@@ -81,7 +82,7 @@ func (s *saver) due(announcing bool) time.Time {
 func (s *saver) step(core *ilnp.Core, clock loop.Clock) {
 	began := clock()
 	if s.copying == nil {
-		s.copying, s.at, s.copied = core.CopyState(), time.Time{}, 0
+		s.copying, s.at, s.until, s.copied = core.CopyState(), time.Time{}, s.latest, 0
 	}
 	done := s.copying.Some(copyStep)
 	for !done && clock().Sub(began) < copyFor {
