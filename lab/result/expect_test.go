@@ -12,11 +12,12 @@ func TestParseExpectRefuses(t *testing.T) {
 		"source":         `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing"}]}`,
 		"unknown member": `{"claims":[{"id":"a","metric":"m","op":"<=","bond":1,"kind":"timing","source":"s"}]}`,
 		"guard":          `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s","needs":[{"metric":"x","op":"~","reason":"r"}]}]}`,
-		"of":             `{"claims":[{"id":"a","metric":"m","of":"worst","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
-		"published":      `{"claims":[{"id":"a","metric":"m","published":true,"op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
-		"place":          `{"claims":[{"id":"a","metric":"m","place":"Fig. 1","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
-		"twice":          `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"},{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
-		"syntax":         `{"claims":[`,
+		"of": `{"claims":[{"id":"a","metric":"m","of":"worst",
+			"op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
+		"published": `{"claims":[{"id":"a","metric":"m","published":true,"op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
+		"place":     `{"claims":[{"id":"a","metric":"m","place":"Fig. 1","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
+		"twice":     `{"claims":[{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"},{"id":"a","metric":"m","op":"<=","bound":1,"kind":"timing","source":"s"}]}`,
+		"syntax":    `{"claims":[`,
 	} {
 		doc = strings.ReplaceAll(doc, `"source":"s"`, `"source":"the rule of a test"`)
 		if _, err := ParseExpect([]byte(doc)); err == nil {

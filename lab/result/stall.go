@@ -87,19 +87,25 @@ const sharedPct = 50
 // as the stall monitor goes before other threads, but those of the run wait.
 func (s *StallMonitor) Shared() bool { return s.OthersPct > sharedPct }
 
-// waitTimes is how many times as long as they run Roam's daemons wait for processors where these are scarce. With
-// nothing beside a run that loads two cores it is up to eight times.
-const waitTimes = 12
+// scarcePct and waitTimes say together that processors are scarce: which share of them other programs had, and how
+// many times as long as they ran Roam's daemons waited for one. With nothing beside a run that loads two cores they
+// wait up to eight times as long, beside many programs 45 to 73 times. Waits alone say nothing: those of the daemons'
+// own threads, and of the run's, are among them.
+const (
+	scarcePct = 20
+	waitTimes = 25
+)
 
-// Scarce says why sound daemons may be late by seconds: other programs, or those of the run, had the processors that they
-// waited for; "" if they had enough.
+// Scarce says why sound daemons may be late by seconds: other programs had the processors that they waited for; "" if
+// they had enough.
 func (s *StallMonitor) Scarce() string {
 	roam := s.Processes[OwnerRoam]
 	switch {
 	case s.Shared():
 		return fmt.Sprintf("other programs had %.0f %% of the processors", s.OthersPct)
-	case roam.WaitMs > waitTimes*roam.RunMs:
-		return fmt.Sprintf("Roam's daemons waited for a processor %.0f times as long as they ran", roam.WaitMs/roam.RunMs)
+	case s.OthersPct > scarcePct && roam.WaitMs > waitTimes*roam.RunMs:
+		return fmt.Sprintf("other programs had %.0f %% of the processors, and Roam's daemons waited for one "+
+			"%.0f times as long as they ran", s.OthersPct, roam.WaitMs/roam.RunMs)
 	}
 	return ""
 }

@@ -83,10 +83,12 @@ func TestScarce(t *testing.T) {
 		others, run, wait float64
 		want              string
 	}{
-		{50, 100, 1200, ""},
+		{50, 100, 2500, ""},
 		{50.5, 100, 0, "other programs had 50 % of the processors"},
-		{0, 100, 1210, "Roam's daemons waited for a processor 12 times as long as they ran"},
-		{0, 0, 0, ""},
+		{20, 100, 9000, ""},
+		{21, 100, 2510, "other programs had 21 % of the processors, and Roam's daemons waited for one " +
+			"25 times as long as they ran"},
+		{21, 0, 0, ""},
 	} {
 		r := New("x")
 		r.Set("lost", 1)

@@ -3,6 +3,7 @@ package scene
 import (
 	"encoding/binary"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,8 +94,36 @@ func (d Data) Of(way linkem.Direction) map[string]uint64 {
 	return out
 }
 
-// DataShares is Shares of the data of the sessions alone.
-func (t *Trace) DataShares(from, to time.Time) (out, in map[string]float64) {
+// Only returns the data of one transport protocol.
+func (d Data) Only(proto uint8) Data {
+	out := maps.Clone(d)
+	maps.DeleteFunc(out, func(f Flow, _ uint64) bool { return f.Proto != proto })
+	return out
+}
+
+// Carried returns all bytes that the links carried one way.
+func (s Sample) Carried(way linkem.Direction) map[string]uint64 {
+	if way == linkem.AB {
+		return s.Out
+	}
+	return s.In
+}
+
+// Used returns the bytes of the sessions' data on the given links, one way, and all bytes on the others: whatever a
+// host sends along a link that it must not use is a fault.
+func (s Sample) Used(way linkem.Direction, links []string) map[string]uint64 {
+	out := s.Data.Of(way)
+	for l, n := range s.Carried(way) {
+		if !slices.Contains(links, l) {
+			out[l] = n
+		}
+	}
+	return out
+}
+
+// DataShares is Shares of what is Used: of data alone on the given links.
+func (t *Trace) DataShares(links []string, from, to time.Time) (out, in map[string]float64) {
 	a, b := t.Within(from, to)
-	return shares(a.Data.Of(linkem.AB), b.Data.Of(linkem.AB)), shares(a.Data.Of(linkem.BA), b.Data.Of(linkem.BA))
+	return shares(a.Used(linkem.AB, links), b.Used(linkem.AB, links)),
+		shares(a.Used(linkem.BA, links), b.Used(linkem.BA, links))
 }

@@ -77,9 +77,24 @@ func TestSharesOfData(t *testing.T) {
 		out[udp("", linkem.AB)]["net2"] != 40 {
 		t.Errorf("flows %v", out)
 	}
-	tr := Trace{Samples: []Sample{{At: at(0)}, {At: at(1), Data: a}, {At: at(2), Data: b}}}
-	o, i := tr.DataShares(at(1), at(2))
+	count := func(n ...uint64) map[string]uint64 {
+		return map[string]uint64{"net1": n[0], "net2": n[1], "net3": n[2]}
+	}
+	tr := Trace{Samples: []Sample{{At: at(0)},
+		{At: at(1), Data: a, Out: count(900, 900, 900), In: count(900, 900, 900)},
+		{At: at(2), Data: b, Out: count(990, 990, 900), In: count(990, 990, 900)}}}
+	both := []string{"net1", "net2"}
+	o, i := tr.DataShares(both, at(1), at(2))
 	if o["net1"] != 60 || o["net2"] != 40 || i["net1"] != 25 || i["net2"] != 75 {
 		t.Errorf("shares %v out, %v in", o, i)
+	}
+	// All else counts on a link that is not to be used.
+	tr.Samples[2].Out, tr.Samples[2].In = count(990, 990, 1000), count(990, 990, 960)
+	o, i = tr.DataShares(both, at(1), at(2))
+	if o["net1"] != 30 || o["net3"] != 50 || i["net1"] != 10 || i["net3"] != 60 {
+		t.Errorf("shares %v out, %v in, beside a link that is not to be used", o, i)
+	}
+	if d := b.Only(packets.UDP).Of(linkem.AB); len(d) != 2 || d["net1"] != 110 || d["net2"] != 40 || len(b) != 5 {
+		t.Errorf("data of UDP: %v of %v", d, b)
 	}
 }

@@ -82,8 +82,9 @@ func StartShell(ctx context.Context, server, client *topo.Host, dir string, opt 
 	return s, nil
 }
 
-// makeKeys writes keys and configuration that live and die with the lab. The session's home directory is dir, so that
-// the shell does not run the account's start-up files: they may wait, for a minute, for those of another shell.
+// makeKeys writes keys and configuration that live and die with the lab. The session's home directory is dir, and
+// sshd runs no rc of the account, so that none of its start-up files runs: they may wait, for a minute, for those of
+// another shell.
 func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make directory of keys: %w", err)
@@ -109,7 +110,7 @@ func makeKeys(ctx context.Context, dir string, opt ShellOptions) error {
 	}
 	conf := fmt.Sprintf("Port %d\nListenAddress %[3]s\nHostKey %[2]s/host\nAuthorizedKeysFile "+
 		"%[2]s/user.pub\nPidFile none\n"+
-		"StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication "+
+		"StrictModes no\nUsePAM no\nPermitUserRC no\nPermitRootLogin prohibit-password\nPasswordAuthentication "+
 		"no\nKbdInteractiveAuthentication no\n"+
 		"PrintMotd no\nPrintLastLog no\nUseDNS no\nLogLevel ERROR\nSetEnv HOME=%[2]s\n", opt.Port, dir,
 		cmp.Or(opt.Listen, "::"))

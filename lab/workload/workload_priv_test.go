@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -216,6 +217,14 @@ func TestShell(t *testing.T) {
 	home := "HOME=" + filepath.Join(dir, "ssh")
 	if err != nil || !slices.Contains(strings.Split(string(b), "\x00"), home) {
 		t.Errorf("the shell's home is not in the lab: %q, %v", b, err)
+	}
+	sshd, err := program("sshd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err = exec.CommandContext(ctx, sshd, "-T", "-f", filepath.Join(dir, "ssh", "sshd_config")).Output()
+	if err != nil || !slices.Contains(strings.Split(string(b), "\n"), "permituserrc no") {
+		t.Errorf("sshd runs the account's rc: %q, %v", b, err)
 	}
 	if err := s.Close(ctx); err != nil {
 		t.Fatal(err)

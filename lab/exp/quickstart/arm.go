@@ -27,8 +27,28 @@ const snaplen = 160
 // setupWithin bounds the wait for data from every application.
 const setupWithin = 20 * time.Second
 
-// errSilent says that not all applications delivered data in time, before the schedule began.
-var errSilent = errors.New("no data from an application")
+// silentError says which applications delivered no data in time, before the schedule began.
+type silentError struct {
+	apps   []string
+	detail string
+}
+
+func (e *silentError) Error() string { return "no data from an application: " + e.detail }
+
+// covers reports whether each application that is silent in the other pass is silent in this one.
+func (e *silentError) covers(other *silentError) bool {
+	heard := func(app string) bool { return !slices.Contains(e.apps, app) }
+	return len(other.apps) > 0 && !slices.ContainsFunc(other.apps, heard)
+}
+
+// closed is the error of a pass whose network was removed, with or without an error. One that was not is a failure
+// whatever its applications did, so that the error is no silentError.
+func closed(err, cerr error) error {
+	if silent := (*silentError)(nil); cerr != nil && errors.As(err, &silent) {
+		err = errors.New(silent.Error())
+	}
+	return errors.Join(err, cerr)
+}
 
 // round is one pass through the schedule, with Roam or without.
 type round struct {
@@ -86,7 +106,7 @@ func measure(ctx context.Context, env *exp.Env, withRoam bool) (t *trace, err er
 	if a.net, err = scene.Build(ctx, env, a.config()); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, a.net.Close()) }()
+	defer func() { err = closed(err, a.net.Close()) }()
 	var diff []string
 	if withRoam {
 		diff = a.compare(ctx, "with roamd")
@@ -122,7 +142,8 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	wctx, cancel := context.WithTimeout(ctx, setupWithin)
 	defer cancel()
 	if err := topo.Wait(wctx, "data from every application", a.traffic.flowing); err != nil {
-		return nil, fmt.Errorf("%w: %w: %s", errSilent, err, strings.Join(a.traffic.silent(), ", "))
+		apps, details := a.traffic.silent()
+		return nil, &silentError{apps, fmt.Sprintf("%v: %s", err, strings.Join(details, ", "))}
 	}
 	if a.name == "" {
 		if err := a.keyed(wctx); err != nil {

@@ -27,6 +27,11 @@ type records struct {
 	slow     map[int]time.Duration // more from the advertisement to data, by number of the handoff
 	bytes    map[string]uint64     // additional bytes by link, in the samples of the phase of three links
 	trains   uint64                // bytes of net2 that are no data, in that phase
+	stray    uint64                // bytes of net3 that are no data, in a tenth of a second of the withdrawal
+	strays   time.Duration         // from when in that phase
+	skewUDP  uint64                // bytes of UDP that net1 has more in the same, in a tenth of a second
+	lone     uint64                // bytes of UDP with a third correspondent in a tenth of a second, by net1 alone
+	shunsUDP bool                  // neither does UDP
 	shuns    time.Duration         // for how long TCP with cn2 does not use net2 in the phases with three links
 	others   float64               // per cent of the processors that other programs had
 	waited   float64               // how many times as long as they ran Roam's daemons waited for a processor
@@ -152,12 +157,15 @@ func (x *records) samples(pl schedule) (list []scene.Sample) {
 			for j, l := range p.links {
 				n := 100_000 + uint64(5_000*(j-1)*(i-1)) // 33.3 and 1.67 points off
 				if l == "net2" && at <= p.span.from+x.shuns {
-					n /= 2
+					if n /= 2; x.shunsUDP {
+						n = 0
+					}
 				} else {
 					tcp[l] += n / 2
 				}
 				sum[l] += n
 			}
+			sum["net1"] += x.skewUDP
 		}
 		x.fill(&now, sum, tcp, at, len(pl.shares) > 0 && at >= pl.shares[0].span.to)
 		list = append(list, now)
@@ -444,12 +452,28 @@ func unmeasured(t *testing.T) (cases []exptest.Case) {
 	grey("TCP uses a link too late, on a busy machine", x, "shares", "set-change", "soft-tcp-gap", "hard-first",
 		"hard-full", "ra-data")
 	x = healthy(t)
-	x.shuns, x.waited = x.length, 12.1
+	x.shuns, x.others, x.waited = x.length, 20.1, 25.1
 	cases = append(cases, exptest.Case{Name: "TCP uses a link too late, as the daemons wait", Judge: x.judge,
 		Red: []string{"set-change"}, Grey: []string{"shares"}})
 	x = healthy(t)
-	x.shuns, x.others, x.waited = x.length, 50, 12
+	x.shuns, x.others, x.waited = x.length, 50, 25
 	cases = append(cases, exptest.Case{Name: "TCP never uses a link, beside other programs", Judge: x.judge,
+		Red: []string{"shares", "set-change"}})
+	x = healthy(t)
+	x.shuns, x.others, x.waited = x.length, 20, 100
+	cases = append(cases, exptest.Case{Name: "TCP never uses a link, and the daemons wait beside few programs",
+		Judge: x.judge, Red: []string{"shares", "set-change"}})
+	x = healthy(t)
+	x.shuns, x.shunsUDP, x.others, x.waited = x.length, true, 50, 26
+	cases = append(cases, exptest.Case{Name: "nor do datagrams, on a busy machine", Judge: x.judge,
+		Red: []string{"shares", "set-change"}})
+	x = healthy(t)
+	x.shuns, x.skewUDP, x.others, x.waited = x.length, 45_000, 50, 26
+	cases = append(cases, exptest.Case{Name: "and datagrams are far off their shares, on a busy machine",
+		Judge: x.judge, Red: []string{"shares", "set-change"}})
+	x = healthy(t)
+	x.lone, x.bringUp, x.others, x.waited = 5_000, 0, 50, 26
+	cases = append(cases, exptest.Case{Name: "few datagrams keep to one link, on a busy machine", Judge: x.judge,
 		Red: []string{"shares", "set-change"}})
 	x = healthy(t)
 	x.behind = 1001 * time.Millisecond

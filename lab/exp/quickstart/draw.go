@@ -223,7 +223,8 @@ func firstLine(s string) string {
 func (t *trace) shareTable() result.Table {
 	tab := result.Table{Title: "Share of the data per link", Columns: append([]string{"phase", "direction"}, access...)}
 	for _, p := range t.plan.shares {
-		out, in := t.DataShares(t.phase(p))
+		from, to := t.phase(p)
+		out, in := t.DataShares(p.links, from, to)
 		for i, shares := range []map[string]float64{out, in} {
 			row := []string{p.name, [2]string{"out", "in"}[i]}
 			for _, l := range access {

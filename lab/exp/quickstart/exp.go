@@ -50,11 +50,11 @@ func run(ctx context.Context, env *exp.Env) error {
 }
 
 // both fills in the result of both passes. If applications of a pass are silent before the schedule begins, plain IPv6
-// decides what that says: with Roam alone it is Roam's fault, without Roam it is none of Roam's.
+// decides what that says: one that is silent with Roam alone is Roam's fault, one that is without Roam is not.
 func both(env *exp.Env, measure func(withRoam bool) (*trace, error)) error {
 	with, err := measure(true)
-	silent := errors.Is(err, errSilent)
-	if err != nil && !(silent && env.Params.Bool("control")) {
+	var silent, plain *silentError
+	if err != nil && !(errors.As(err, &silent) && env.Params.Bool("control")) {
 		return fmt.Errorf("run with Roam: %w", err)
 	}
 	var without *trace
@@ -62,11 +62,11 @@ func both(env *exp.Env, measure func(withRoam bool) (*trace, error)) error {
 	if env.Params.Bool("control") {
 		var cerr error
 		switch without, cerr = measure(false); {
-		case silent && errors.Is(cerr, errSilent):
+		case silent != nil && errors.As(cerr, &plain) && plain.covers(silent):
 			return missAll(env.Result, fmt.Sprintf("%v, with Roam and without (%v)", err, cerr))
-		case silent:
+		case silent != nil:
 			return fmt.Errorf("run with Roam: %w", err)
-		case errors.Is(cerr, errSilent):
+		case errors.As(cerr, &plain):
 			without, why = nil, cerr.Error()
 		case cerr != nil:
 			return fmt.Errorf("control without Roam: %w", cerr)

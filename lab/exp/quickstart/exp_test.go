@@ -2,7 +2,6 @@ package quickstart
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -13,7 +12,9 @@ import (
 // Applications that are silent with Roam alone are a failure; on plain IPv6 alone they leave the control unmeasured,
 // and with both the whole result.
 func TestSilentApplications(t *testing.T) {
-	silent, broken := fmt.Errorf("%w: ssh", errSilent), errors.New("no namespace")
+	quiet := func(apps ...string) *silentError { return &silentError{apps, strings.Join(apps, ", ")} }
+	silent, broken := quiet("ssh"), errors.New("no namespace")
+	two, nobody := quiet("ssh", "curl"), quiet()
 	expect, err := result.ParseExpect(Experiment.Expect)
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +34,16 @@ func TestSilentApplications(t *testing.T) {
 		{name: "without Roam", without: silent, verdict: result.Inconclusive,
 			reason: "no data from an application: ssh"},
 		{name: "both", with: silent, without: silent, verdict: result.Inconclusive, reason: "with Roam and without"},
+		{name: "more without Roam", with: silent, without: two, verdict: result.Inconclusive,
+			reason: "with Roam and without"},
+		{name: "more with Roam", with: two, without: silent, want: two},
+		{name: "another one with Roam", with: silent, without: quiet("curl"), want: silent},
+		{name: "at the last moment nobody", with: nobody, without: silent, want: nobody},
+		{name: "both, and one is not removed", with: closed(silent, broken), without: silent, want: broken},
+		{name: "both, and the control is not removed", with: silent, without: closed(silent, broken), want: silent},
+		{name: "without Roam, which is not removed", without: closed(silent, broken), want: broken},
+		{name: "both, removed", with: closed(silent, nil), without: closed(silent, nil), verdict: result.Inconclusive,
+			reason: "with Roam and without"},
 		{name: "with Roam, and the control is broken", with: silent, without: broken, want: silent},
 		{name: "another failure with Roam", with: broken, without: silent, want: broken},
 		{name: "another failure without", without: broken, want: broken},
@@ -61,7 +72,7 @@ func TestSilentApplications(t *testing.T) {
 			if claim.ID == "control" && !strings.Contains(claim.Reason, c.reason) {
 				t.Errorf("%s: %q", c.name, claim.Reason)
 			}
-			if c.name == "both" && (claim.Measured || !strings.Contains(r.Summary, c.reason)) {
+			if c.with != nil && (claim.Measured || !strings.Contains(r.Summary, c.reason)) {
 				t.Errorf("%s is measured without a measurement, or %q", claim.ID, r.Summary)
 			}
 		}

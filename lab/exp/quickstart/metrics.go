@@ -1,13 +1,10 @@
 package quickstart
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"roam/lab/exp"
-	"roam/lab/linkem"
 	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/stats"
@@ -43,65 +40,6 @@ func (t *trace) metrics(env *exp.Env) {
 	t.shareMetrics(r)
 }
 
-// shareMetrics judges the shares of the links in each phase of duality, from when its links are
-// in use until the next step; in all of it, if they never are.
-func (t *trace) shareMetrics(r *result.Result) {
-	worst, took, least, other := 0.0, 0.0, math.Inf(1), 0.0
-	all := true
-	for _, p := range t.plan.shares {
-		begun, to := t.phase(p)
-		from, ok := t.inEffect(p, begun, to)
-		if took = max(took, stats.Millis(from.Sub(begun))); !ok {
-			all, from, took = false, begun, max(took, stats.Millis(to.Sub(begun)))
-		}
-		a, b := t.Within(from, to)
-		least = min(least, stats.Millis(b.At.Sub(a.At)))
-		other = max(other, 100-pct(a.Data.Of(linkem.AB), b.Data.Of(linkem.AB), a.Out, b.Out),
-			100-pct(a.Data.Of(linkem.BA), b.Data.Of(linkem.BA), a.In, b.In))
-		out, in := t.DataShares(from, to)
-		for way, shares := range map[string]map[string]float64{"out": out, "in": in} {
-			for _, l := range access {
-				want := 0.0
-				if slices.Contains(p.links, l) {
-					want = 100 / float64(len(p.links))
-				}
-				off := math.Abs(shares[l] - want)
-				worst = max(worst, off)
-				r.Set(fmt.Sprintf("share_%s_%s_%s_pct", metricName(p.name), way, l), shares[l])
-			}
-		}
-	}
-	r.Set("duality_share_error_points", worst)
-	r.Set("duality_change_ms", took)
-	r.Set("duality_phase_ms", least)
-	r.Set("duality_no_data_pct", other)
-	r.SetBool("duality_in_effect", all)
-}
-
-// pct is what one set of counters has grown by between two readings, in per cent of another.
-func pct(partA, partB, a, b map[string]uint64) float64 {
-	var part, whole uint64
-	for _, l := range access {
-		part, whole = part+partB[l]-partA[l], whole+b[l]-a[l]
-	}
-	return 100 * float64(part) / float64(max(whole, 1))
-}
-
-// phase returns when the first step of a phase was begun, and the first one of the next phase:
-// a busy lab is late.
-func (t *trace) phase(p sharePhase) (from, to time.Time) {
-	from, to = t.At(p.span.from), t.End
-	for i := len(t.Steps) - 1; i >= 0; i-- {
-		switch s := t.Steps[i]; s.Step.At {
-		case p.span.from:
-			from = s.At
-		case p.span.to:
-			to = s.At
-		}
-	}
-	return from, to
-}
-
 // levelMetrics says what the sessions are. With correspondents that acknowledged a Locator Update they are ILNP's, and
 // keyed if every message of theirs has a MAC.
 func (t *trace) levelMetrics(r *result.Result, keys bool) {
@@ -125,59 +63,6 @@ func (t *trace) levelMetrics(r *result.Result, keys bool) {
 	r.Set("daemon_sessions_established", float64(t.established))
 	r.Set("daemon_sessions_keyed", float64(t.keyed))
 }
-
-// inEffect returns when the sessions had come to use the links of a phase, and no others, both ways: the
-// end of the first interval between two samples in which each link carried at least half of its
-// share of all data, and of those of each transport protocol with each correspondent. Before that the links get
-// addresses, the ends agree, each correspondent for itself, and TCP waits until the rates of new paths are known.
-func (t *trace) inEffect(p sharePhase, from, to time.Time) (at time.Time, ok bool) {
-	for i := 1; i < len(t.Samples); i++ {
-		a, b := t.Samples[i-1], t.Samples[i]
-		if !a.At.Before(from) && !b.At.After(to) && used(a.Data, b.Data, linkem.AB, p.links) &&
-			used(a.Data, b.Data, linkem.BA, p.links) {
-			return b.At, true
-		}
-	}
-	return from, false
-}
-
-// used reports whether the links carried data one way between two readings, and the others none. A flow that is next
-// to idle need not use each of them.
-func used(a, b scene.Data, way linkem.Direction, links []string) bool {
-	sum := map[string]uint64{}
-	for _, flow := range b.ByFlow(a, way) {
-		total := uint64(0)
-		for l, n := range flow {
-			sum[l], total = sum[l]+n, total+n
-		}
-		if total > aFew && !divided(flow, links) {
-			return false
-		}
-	}
-	total := uint64(0)
-	for _, n := range sum {
-		total += n
-	}
-	return total > aFew && divided(sum, links)
-}
-
-// divided reports whether each of the links has at least half of its share, and no other one more than a few bytes.
-func divided(bytes map[string]uint64, links []string) bool {
-	total := uint64(0)
-	for _, n := range bytes {
-		total += n
-	}
-	for _, l := range access {
-		n := bytes[l]
-		if in := slices.Contains(links, l); in && 2*n*uint64(len(links)) < total || !in && n > aFew {
-			return false
-		}
-	}
-	return true
-}
-
-// aFew are the bytes that a flow, or a link without data, may carry between two samples.
-const aFew = 2000
 
 // metricName makes part of a metric's name out of words.
 func metricName(words string) string {

@@ -208,7 +208,7 @@ func TestMetricsOfAnUnevenRun(t *testing.T) {
 		"share_withdrawn_to_net1_out_net1_pct": 100,
 		"duality_share_error_points":           10,
 		"duality_change_ms":                    400,
-		"duality_phase_ms":                     1600,
+		"duality_phase_ms":                     2000,
 		"duality_no_data_pct":                  50,
 		"duality_in_effect":                    1,
 	})

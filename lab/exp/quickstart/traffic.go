@@ -155,14 +155,15 @@ func (t *traffic) flowing() bool {
 	return true
 }
 
-// silent names the sessions that have not delivered data yet.
-func (t *traffic) silent() (names []string) {
+// silent names the sessions that have not delivered data yet, and says more of each.
+func (t *traffic) silent() (names, details []string) {
 	for _, s := range t.sessions {
 		if st := s.State(); st.Progress == 0 {
-			names = append(names, fmt.Sprintf("%s (running: %v) %s", s.Name(), st.Alive, st.Detail))
+			names = append(names, s.Name())
+			details = append(details, fmt.Sprintf("%s (running: %v) %s", s.Name(), st.Alive, st.Detail))
 		}
 	}
-	return names
+	return names, details
 }
 
 // board returns the sessions for the live view, and records when the download grew.

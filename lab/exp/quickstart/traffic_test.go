@@ -29,12 +29,14 @@ func TestFlowing(t *testing.T) {
 	for _, a := range []*application{ssh, udp} {
 		tr.add(a, func() { killed = append(killed, a.name) })
 	}
-	if tr.flowing() || !slices.Equal(tr.silent(), []string{"UDP probe (running: true) 0 datagrams"}) {
-		t.Errorf("flowing although silent: %q", tr.silent())
+	names, details := tr.silent()
+	if tr.flowing() || !slices.Equal(names, []string{"UDP probe"}) ||
+		!slices.Equal(details, []string{"UDP probe (running: true) 0 datagrams"}) {
+		t.Errorf("flowing although silent: %q, %q", names, details)
 	}
 	udp.state.Progress = 1
-	if !tr.flowing() || len(tr.silent()) > 0 {
-		t.Errorf("silent although flowing: %q", tr.silent())
+	if names, _ := tr.silent(); !tr.flowing() || len(names) > 0 {
+		t.Errorf("silent although flowing: %q", names)
 	}
 	rows := tr.board()
 	if len(rows) != 2 || rows[0].Name != "ssh" || rows[1].Detail != "0 datagrams" || len(tr.curlGrew) > 0 {
