@@ -58,7 +58,7 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	if now.Sub(d.asked) < t.Every {
 		return
 	}
-	if s.check.hasManyDoubts(s.bad) {
+	if s.check.hasManyDoubts(now, s.bad) {
 		c.askInTurn(now, s, h)
 		return
 	}
@@ -158,7 +158,8 @@ func (h *checkedPath) delivers(now time.Time, s *session) bool {
 // awaitsCounts reports whether an answer to the questions about a path in doubt may still come.
 func (h *checkedPath) awaitsCounts(now time.Time, s *session) bool {
 	d := &h.delivery
-	isAsked := d.asked.After(h.since) || d.waits && (!s.check.hasManyDoubts(s.bad) || s.check.isAskedBeside(now, h))
+	waits := d.waits && (!s.check.hasManyDoubts(now, s.bad) || s.check.isAskedBeside(now, h))
+	isAsked := waits || d.asked.After(h.since)
 	return isAsked && d.asks <= deliverAsks && !d.alone && now.Sub(s.lastTx) < checkTraffic
 }
 

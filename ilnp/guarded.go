@@ -24,7 +24,7 @@ func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
 		forms[0] = FormUDP
 	case isDoubted && s.passages[h.Path].opened && c.hasUDP(s):
 		forms = append(forms, FormUDP)
-		if h.tries > formsBoth && s.check.hasManyDoubts(s.bad) {
+		if h.tries > formsBoth && s.check.hasManyDoubts(now, s.bad) {
 			forms = forms[h.tries%2:][:1]
 		}
 	}

@@ -23,8 +23,15 @@ const (
 	probesQuick = 12 // without an answer: from then on a path of which nothing is decided is probed as any other
 )
 
-// hasManyDoubts reports whether so many paths seem dead that has not been decided of that what is asked is spaced.
-func (k *pathCheck) hasManyDoubts(bad map[Path]bool) bool {
+// doubtsErred is for how long an answer shows that queues may be full.
+const doubtsErred = deliverMost
+
+// hasManyDoubts reports whether so many paths seem dead that has not been decided of that what is asked is spaced. While
+// answers show that queues may be full, each path is to be judged by its counts.
+func (k *pathCheck) hasManyDoubts(now time.Time, bad map[Path]bool) bool {
+	if !k.erred.IsZero() && now.Sub(k.erred) < doubtsErred {
+		return false
+	}
 	n := 0
 	for _, h := range k.paths {
 		isMissed := !h.since.IsZero() && h.missed || h.since.IsZero() && h.unanswered > othersQuick
@@ -35,9 +42,16 @@ func (k *pathCheck) hasManyDoubts(bad map[Path]bool) bool {
 	return n >= doubtsMany
 }
 
+// showsQueue reports whether an answer shows that a queue may be full: it comes later than it was waited for, or the path
+// has left as many probes in a row without an answer, for as long, as a dead one would.
+func (c questions) showsQueue(now time.Time, s *session, h *checkedPath, sent time.Time) bool {
+	isLate := h.Mean() > 0 && now.Sub(sent) > h.Wait(c.timingOf(h.Path), s.rtt)
+	return isLate || !h.since.IsZero() && h.avoided.IsZero() && h.missed && h.tries >= h.Tries() && c.isLate(now, h)
+}
+
 // otherStep returns the least time between the probes that ask whether a path could take another one's place.
-func (c questions) otherStep(s *session, t multipath.Timing, o *checkedPath) time.Duration {
-	if o.unanswered <= othersQuick || !s.check.hasManyDoubts(s.bad) {
+func (c questions) otherStep(now time.Time, s *session, t multipath.Timing, o *checkedPath) time.Duration {
+	if o.unanswered <= othersQuick || !s.check.hasManyDoubts(now, s.bad) {
 		return t.Step
 	}
 	return min(t.Step<<min(o.unanswered-othersQuick, 8), t.Every)
@@ -46,7 +60,7 @@ func (c questions) otherStep(s *session, t multipath.Timing, o *checkedPath) tim
 // probeUndecided probes a path in doubt of which nothing is decided yet.
 func (c questions) probeUndecided(now time.Time, s *session, h *checkedPath, wait time.Duration) {
 	every := time.Duration(0)
-	if s.check.hasManyDoubts(s.bad) {
+	if s.check.hasManyDoubts(now, s.bad) {
 		every = max(wait, checkAgain)
 		if h.unanswered > probesQuick {
 			every = max(every, c.timingOf(h.Path).Every)

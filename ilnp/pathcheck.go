@@ -85,6 +85,7 @@ type pathCheck struct {
 	heeded  time.Time              // when a complaint last made us doubt
 	heardAt map[roam.L64]time.Time // our locators at which the correspondent's complaints came last
 	beside  []askedWay             // the last complaints of complainBeside
+	erred   time.Time              // when an answer last showed that queues may be full; zero: never
 	turn    int                    // of what suspicions ask, where one of them does not ask all
 }
 
@@ -452,6 +453,9 @@ func (c *liveness) checkReply(now time.Time, s *session, pr probe) {
 	isFirst := h.avoided.IsZero() && h.tries <= 1 // of a doubt: what is asked because it is missing would count in favour
 	if isFirst && now.Sub(pr.sent) <= h.Wait(c.timingOf(pr.path), s.rtt) {
 		h.Met(true)
+	}
+	if (questions{c}).showsQueue(now, s, h, pr.sent) {
+		s.check.erred = now
 	}
 	h.noteAnswer(now, pr.form)
 	h.Answer(now, pr.sent)

@@ -11,7 +11,7 @@ import (
 func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 	for _, p := range append(slices.Clone(s.entry.Paths), c.others(now, s)...) {
 		o := s.check.of(p)
-		step := questions{c}.otherStep(s, c.timingOf(p), o)
+		step := questions{c}.otherStep(now, s, c.timingOf(p), o)
 		idle := o != h && o.since.IsZero() && o.avoided.IsZero() && now.Sub(o.last) >= step
 		if idle && o.HeardTwice().Before(h.since) {
 			c.probeAgain(now, s, o)

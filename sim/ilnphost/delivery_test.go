@@ -11,21 +11,28 @@ import (
 	ilnpwire "roam/wire/ilnp"
 )
 
-// stuffed is a forked world whose paths carry a little less than what is sent: small datagrams take each place in the
-// queues as soon as it is free, so that these swallow most probes for seconds.
+// stuffed is a forked world with full queues.
 func stuffed(t *testing.T, seed uint64, percent, queue int) (p *forked, up, down *Flow) {
 	t.Helper()
-	const rate, size, each = 500, 80, 128 // datagrams a second each way, and their bytes, and those on the wire
 	p = newForked(t, ilnp.Duality, multipath.Normal, seed, near)
 	p.up.Stop()
 	p.down.Stop()
 	p.Run(time.Second)
-	for link := range roam.LinkID(2) {
-		p.mobile.at(link+1).wire.Set(sim.Both, sim.Params{
-			Delay: 5 * time.Millisecond, Rate: rate / 2 * each * percent / 100, Queue: queue * each,
+	up, down = p.stuff(2, 500, percent, queue)
+	return p, up, down
+}
+
+// stuff sends so many datagrams a second each way along links that carry a little less: small ones take each place in
+// the queues as soon as it is free, so that these swallow most probes for seconds.
+func (w *world) stuff(links, rate, percent, queue int) (up, down *Flow) {
+	const size, each = 80, 128 // bytes of a datagram, and those on the wire
+	for link := range links {
+		w.mobile.at(roam.LinkID(link+1)).wire.Set(sim.Both, sim.Params{
+			Delay: 5 * time.Millisecond, Rate: rate / links * each * percent / 100, Queue: queue * each,
 		})
 	}
-	return p, p.mobile.Stream(p.server, time.Second/rate, size), p.server.Stream(p.mobile, time.Second/rate, size)
+	interval := time.Second / time.Duration(rate)
+	return w.mobile.Stream(w.server, interval, size), w.server.Stream(w.mobile, interval, size)
 }
 
 // TestNoFalseAlarmOfFullQueues: queues that stay full swallow most probes. Data pass, and both paths stay.
@@ -46,6 +53,29 @@ func TestNoFalseAlarmOfFullQueues(t *testing.T) {
 				t.Errorf("paths carry %d %%, queues of %d: %d false moves with %d datagrams",
 					percent, queue, n, up.Sent)
 			}
+		}
+	}
+}
+
+// TestNoFalseAlarmOfManyFullQueues: no path without a turn for its counts is judged by answers alone, however many are
+// in doubt at once.
+func TestNoFalseAlarmOfManyFullQueues(t *testing.T) {
+	for _, percent := range []int{98, 90} {
+		w := newMany([2]int{3, 2}, ilnp.Duality, 1)
+		f := w.startEvery(t, time.Millisecond, false)
+		w.Run(2 * time.Second)
+		f.Stop()
+		up, _ := w.stuff(3, 1500, percent, 100)
+		w.Brief = true
+		n := 0
+		w.Told = func(_ *Node, e ilnp.Event) {
+			if e.Kind == ilnp.PathAvoided {
+				n++
+			}
+		}
+		w.Run(20 * time.Second)
+		if n > 0 || up.Sent < 29_000 || len(w.mobile.peer(w.server).Paths) < 6 {
+			t.Errorf("six paths over links that carry %d %%: avoided %d times with %d datagrams", percent, n, up.Sent)
 		}
 	}
 }
