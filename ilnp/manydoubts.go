@@ -122,7 +122,12 @@ func (c questions) lender(now time.Time, s *session, h *checkedPath) (by *checke
 
 // lend takes that a question about another path leaves along one.
 func (c questions) lend(now time.Time, by *checkedPath) {
-	by.lentUntil = later(by.lentUntil, now).Add(c.timingOf(by.Path).Every * lendPart / lendParts)
+	every := c.timingOf(by.Path).Every
+	by.lentUntil = later(by.lentUntil, now).Add(every * lendPart / lendParts)
+	// Questions about one or two paths leave as they must; what they take is not missing for long when there are more.
+	if most := now.Add((lendMost + 1) * every); by.lentUntil.After(most) {
+		by.lentUntil = most
+	}
 }
 
 // isLate reports whether a doubt has lasted as long as it takes to decide it.

@@ -208,6 +208,12 @@ func TestLenderOfQuestions(t *testing.T) {
 	if got := paths[0].lentUntil.Sub(b.now); got != 375*msec {
 		t.Errorf("two questions take %v, want 375 ms", got)
 	}
+	for range 100 {
+		q.lend(b.now, paths[0])
+	}
+	if got := paths[0].lentUntil.Sub(b.now); got != 600*msec {
+		t.Errorf("many questions take %v, want 600 ms", got)
+	}
 }
 
 // TestTurnsOfQuestions: one more answer decides a doubt that has had its first, so that comes before all others; else
