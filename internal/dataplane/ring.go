@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -15,7 +16,8 @@ import (
 type Ring struct {
 	reader  *ringbuf.Reader
 	reading sync.WaitGroup
-	broken  error // why the reading ended, once it has
+	handing atomic.Bool // take has a record
+	broken  error       // why the reading ended, once it has
 }
 
 // recordReader is a ring: a ringbuf.Reader, but for tests.
@@ -35,7 +37,7 @@ func ReadRing(m *ebpf.Map, take func(raw []byte) bool, end func()) (*Ring, error
 	go func() {
 		defer r.reading.Done()
 		defer end()
-		r.broken = readRing(reader, take)
+		r.broken = readRing(reader, &r.handing, take)
 	}()
 	return r, nil
 }
@@ -43,16 +45,20 @@ func ReadRing(m *ebpf.Map, take func(raw []byte) bool, end func()) (*Ring, error
 // readRing hands on what comes in a ring. Any error but that it was closed ends it: a
 // ring that cannot be read does not recover, and to ask it again at once would take a
 // whole processor.
-func readRing(r recordReader, take func(raw []byte) bool) error {
+func readRing(r recordReader, handing *atomic.Bool, take func(raw []byte) bool) error {
 	var rec ringbuf.Record
 	for {
-		if err := r.ReadInto(&rec); err != nil {
+		err := r.ReadInto(&rec)
+		handing.Store(err == nil)
+		if err != nil {
 			if errors.Is(err, os.ErrClosed) || errors.Is(err, ringbuf.ErrClosed) {
 				return nil
 			}
 			return fmt.Errorf("read ring buffer: %w", err)
 		}
-		if !take(rec.RawSample) {
+		more := take(rec.RawSample)
+		handing.Store(false)
+		if !more {
 			return nil
 		}
 		if rec.Remaining == 0 {
@@ -63,8 +69,8 @@ func readRing(r recordReader, take func(raw []byte) bool) error {
 	}
 }
 
-// Empty reports whether no record is in the ring: one that take has is not there.
-func (r *Ring) Empty() bool { return r.reader.AvailableBytes() == 0 }
+// Empty reports whether no record is in the ring, and take has none.
+func (r *Ring) Empty() bool { return r.reader.AvailableBytes() == 0 && !r.handing.Load() }
 
 // Close ends the reading and waits until take and end have returned. The error tells
 // also why the ring could not be read. It is called once.

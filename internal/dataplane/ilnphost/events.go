@@ -87,8 +87,7 @@ func (p *Plane) handOn(to chan<- Event) func(raw []byte) bool {
 	}
 }
 
-// Heard reports whether no event of pending peers is on its way to Unvalidated, as far as the
-// ring shows: one that its reader holds in its hand is not seen.
+// Heard reports whether no event of pending peers is on its way to Unvalidated.
 func (p *Plane) Heard() bool { return p.rings[2].Empty() && len(p.unvalidated) == 0 }
 
 func decodeEvent(raw []byte) (Event, bool) {
