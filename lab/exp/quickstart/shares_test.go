@@ -56,13 +56,13 @@ func sharing(add func(name string, alter func(*records), red ...string)) {
 		late  time.Duration
 		red   []string
 	}{
-		{"8", 1900 * time.Millisecond, []string{"set-change"}},
-		{"8", 2100 * time.Millisecond, []string{"shares", "set-change"}},
+		{"8", 3900 * time.Millisecond, []string{"set-change"}},
+		{"8", 4100 * time.Millisecond, []string{"shares", "set-change"}},
 		{"8", 6900 * time.Millisecond, []string{"shares", "set-change"}},
 		{"3", 1000 * time.Millisecond, []string{"set-change"}},
 		{"3", 1400 * time.Millisecond, []string{"set-change"}},
-		{"3", 1900 * time.Millisecond, []string{"shares", "set-change"}},
-		{"3", 2100 * time.Millisecond, []string{"shares", "set-change"}},
+		{"3", 2100 * time.Millisecond, []string{"set-change"}},
+		{"3", 2600 * time.Millisecond, []string{"shares", "set-change"}},
 	} {
 		add(fmt.Sprintf("TCP uses a link %v late in %s s", c.late, c.phase), func(x *records) {
 			*x = *healthy(x.t, "phase_s="+c.phase)
