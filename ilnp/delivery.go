@@ -72,16 +72,23 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	}
 	d.alone = by == nil || !c.isCounted(s, h.Path)
 	d.waits = !d.alone && (now.Sub(by.lent) < deliverEvery || s.check.waitsLonger(h))
+	if c.mayAsk(now, d, by) {
+		c.askAside(now, s, probe{path: by.Path, about: h.Path})
+	}
+}
+
+// mayAsk reports whether a path has somebody to ask, and its turn has come. The question then leaves along by.
+func (c questions) mayAsk(now time.Time, d *delivery, by *checkedPath) bool {
 	if d.alone {
 		d.asks = 0
 	}
 	if d.alone || d.waits {
-		return
+		return false
 	}
 	d.asks++
 	d.asked, by.lent = now, now
 	c.lend(now, by)
-	c.askAside(now, s, probe{path: by.Path, about: h.Path})
+	return true
 }
 
 // waitsLonger reports whether a question about another path in doubt waits for its turn, and waits longer.

@@ -78,15 +78,9 @@ func (c questions) askInTurn(now time.Time, s *session, h *checkedPath) {
 	d.alone, d.late = !isAny || !c.isCounted(s, h.Path), !d.asked.After(h.since) && c.isLate(now, h)
 	isLate := d.late && by != nil && by.Heard().After(h.since) && !s.check.passesBeside(h)
 	d.waits = !d.alone && (by == nil || isLate || s.check.goesBefore(h))
-	if d.alone {
-		d.asks = 0
-	}
-	if d.alone || d.waits {
+	if !c.mayAsk(now, d, by) {
 		return
 	}
-	d.asks++
-	d.asked, by.lent = now, now
-	c.lend(now, by)
 	if by.since.IsZero() && slices.Contains(s.carriers(), by.Path) {
 		by.begin(now)
 	}
