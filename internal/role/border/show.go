@@ -62,8 +62,8 @@ func (r *Role) Status(ctx context.Context, _ *control.Status, own *control.RoleS
 // Report returns a control.BorderReport.
 func (r *Role) Report(ctx context.Context) (any, error) { return r.report(ctx) }
 
-// report reads the flows beside the loop: a million of them take seconds. One that is removed meanwhile may be shown with
-// another one's locators.
+// report reads the flows beside the loop: a million of them take seconds. One that is removed
+// meanwhile may be shown with another one's locators.
 func (r *Role) report(ctx context.Context) (out control.BorderReport, err error) {
 	var now time.Time
 	var table sbr.Table
