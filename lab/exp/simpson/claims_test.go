@@ -85,6 +85,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 		"rates-goodput", "rates-jitter")
 	grey("little was sent through NPTv6", change{4: func(x *raw) { x.rates[1].there = flow{rate: 980, n: 980} }},
 		"", "rates-goodput", "rates-jitter")
+	grey("NPTv6 out of order", change{4: func(x *raw) { x.rates[1].there.late = 2 }}, "", "rates-order")
 	grey("NPTv6 does not fill a link", change{4: func(x *raw) {
 		x.rates[2].there = flow{rate: wholeLink * 98 / 100, n: 980}
 	}}, "", "rates-datagrams-1g")

@@ -28,7 +28,8 @@ type figures struct {
 	datagrams, datagramsLost int
 	full, fullLost           int // of datagrams, those that fill a link
 	behind, longer, added    float64
-	jitter, one              float64
+	jitter                   float64
+	one, oneWithout          float64 // out of order by one link, in per cent: with Roam, without
 }
 
 // isCarried reports whether the machine sends at the rate of a cell, as its counterpart shows.
@@ -40,7 +41,9 @@ func isCarried(v, plain *passage) bool {
 func figuresOf(all []*passage) figures {
 	f := figures{sent: math.Inf(1), sentWithout: math.Inf(1)}
 	for _, v := range all {
-		if v.share == 100 {
+		if v.plain {
+			f.oneWithout = max(f.oneWithout, v.misorderedPct)
+		} else if v.share == 100 {
 			f.one = max(f.one, v.misorderedPct)
 		}
 		p := plainOf(all, v)
@@ -91,6 +94,7 @@ func (f figures) set(r *result.Result, prefix string) {
 	r.Set(prefix+"rtt_added_us", f.added)
 	r.Set(prefix+"jitter_ms", f.jitter)
 	r.Set(prefix+"misordered_one_locator_pct", f.one)
+	r.Set(prefix+"misordered_without_pct", f.oneWithout)
 }
 
 // judgeHost sets the metrics of the claims of simpson-host.

@@ -43,7 +43,7 @@ func judgeSweep(r *result.Result, all []*seen) {
 	}
 	for _, m := range []string{"least_sent_pct", "least_sent_without_pct", "echoes_lost_pct", "datagrams_lost_pct", "datagrams_lost_1g_pct",
 		"judged_cells", "goodput_behind_pct", "rtt_ratio", "rtt_added_us", "jitter_ms", "misordered_one_locator_pct",
-		"share_error_points"} {
+		"misordered_without_pct", "share_error_points"} {
 		r.Miss("rates_"+m, "not run")
 	}
 	if !swept {
