@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"roam/lab/exp"
 	"roam/lab/linkem"
 	"roam/lab/live"
+	"roam/lab/packets"
 )
 
 // noted is an arm that only this test knows: it records its calls.
@@ -128,5 +130,39 @@ func TestAnotherArm(t *testing.T) {
 	}
 	if !slices.Equal(a.calls, want) {
 		t.Errorf("asked\n%q, want\n%q", a.calls, want)
+	}
+}
+
+// TestCapturesOfAScene: with a directory for captures, the interfaces of the end hosts are captured until the scene
+// ends, and not without one.
+func TestCapturesOfAScene(t *testing.T) {
+	testutil.NeedRoot(t)
+	for _, what := range []string{"netns", "cgroup2", "ipv6", "/dev/net/tun", "radvd", "nft", "tcpdump"} {
+		testutil.Need(t, what)
+	}
+	link := Symmetric(linkem.Params{})
+	for _, pcap := range []string{t.TempDir(), ""} {
+		dir := t.TempDir()
+		s, err := Build(t.Context(), &exp.Env{View: &live.View{}, Dir: dir, Pcap: pcap}, Config{
+			Name: "kept", Arm: arm.Plain, Seed: 1, Mobile: []Access{link}, Keep: true,
+			Advert: RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Mobile().Host.AppCommand(t.Context(), "ping", "-6", "-c", "1", "-W", "5", "cn1").Output()
+		if err = errors.Join(err, s.Close()); err != nil {
+			t.Error(err)
+		}
+		var with []string
+		for _, name := range []string{"mn-net1", "cn1-eth0"} {
+			list, err := packets.Read(filepath.Join(pcap, "kept", name+".pcap"), name)
+			if err == nil && len(list) > 0 {
+				with = append(with, name)
+			}
+		}
+		if len(with) != 2 && pcap != "" || len(with) > 0 && pcap == "" {
+			t.Errorf("in %q packets were captured on %v", pcap, with)
+		}
 	}
 }

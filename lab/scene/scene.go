@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +72,7 @@ type Config struct {
 	PeerMode       string            // of Roam on the correspondents
 	More           map[string]string // lines appended to roam.conf, by host
 	Keys           bool              // Roam's mobile host and each correspondent have each other's key
+	Keep           bool              // with --pcap all packets of the end hosts are captured until Close
 	// Ready, if not nil, is called when the network is ready and the arm has not started.
 	Ready func(context.Context, *Scene) error
 }
@@ -88,12 +90,16 @@ type Scene struct {
 	mu     sync.Mutex
 	isup   map[string]bool // "mn/net1"
 	kept   string          // the directory of its captures; "" without
+	keeper *Captures       // those of Config.Keep; nil without
 	wires  []*updateCount
 	data   *dataCount
 }
 
 // End is an end host in the form that arms use.
 type End = arm.End
+
+// keptLen is how many bytes of each packet Config.Keep keeps.
+const keptLen = 160
 
 // setupWithin bounds the wait for addresses and daemons.
 const setupWithin = 30 * time.Second
@@ -123,6 +129,12 @@ func Build(ctx context.Context, env *exp.Env, cfg Config) (s *Scene, err error) 
 	if s.ra, err = watchRA(s.Mobile().Host, s.Mobile().Access); err != nil {
 		return nil, err
 	}
+	if cfg.Keep && env.Pcap != "" {
+		// They end with the scene, which outlives the set-up.
+		if s.keeper, err = s.Capture(ctx, filepath.Join(env.Pcap, cfg.Name), keptLen, "ip6"); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.Ready != nil {
 		if err = cfg.Ready(ctx, s); err != nil {
 			return nil, err
@@ -149,11 +161,17 @@ func (s *Scene) Mobile() *End { return s.Ends[0] }
 func (s *Scene) Peer(i int) *End { return s.Ends[i+1] }
 
 // Close removes everything.
-func (s *Scene) Close() error {
+func (s *Scene) Close() (err error) {
+	if s.keeper != nil {
+		var dropped int
+		if dropped, err = s.keeper.Stop(); dropped > 0 {
+			s.env.View.Logf("captures of %s: the kernel dropped %d packets", s.cfg.Name, dropped)
+		}
+	}
 	if s.ra != nil {
 		s.ra.close()
 	}
-	return s.Lab.Close()
+	return errors.Join(err, s.Lab.Close())
 }
 
 // end finds a host by name; "" is the mobile host.

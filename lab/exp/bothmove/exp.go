@@ -92,7 +92,7 @@ func measure(ctx context.Context, env *exp.Env, mode string) (t *seen, err error
 	}
 	s, err := scene.Build(ctx, env, scene.Config{
 		Name: "both" + mode[:1], Arm: arm.Roam, Seed: env.Seed, Mobile: nets,
-		Correspondents: []scene.Correspondent{{Access: nets}}, Mode: mode, PeerMode: mode,
+		Correspondents: []scene.Correspondent{{Access: nets}}, Mode: mode, PeerMode: mode, Keep: true,
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 	})
 	if err != nil {

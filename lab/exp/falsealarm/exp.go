@@ -86,7 +86,7 @@ func measure(ctx context.Context, env *exp.Env, mode string) (v *seen, err error
 	link.Up = true
 	s, err := scene.Build(ctx, env, scene.Config{
 		Name: "alarm" + mode[:1], Arm: arm.Roam, Seed: env.Seed, Mobile: []scene.Access{link, link},
-		Mode: mode, PeerMode: mode, Advert: scene.RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
+		Mode: mode, PeerMode: mode, Keep: true, Advert: scene.RA{Min: 150 * time.Millisecond, Max: 300 * time.Millisecond},
 	})
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func run(ctx context.Context, env *exp.Env) error {
 	p := env.Params
 	link := scene.Symmetric(linkem.Params{Delay: p.Millis("delay_ms"), Rate: int64(p.Float("rate_mbps") * 1e6)})
 	cfg := scene.Config{
-		Name: "instants", Arm: arm.Roam, Seed: env.Seed, Mobile: []scene.Access{link, link},
+		Name: "instants", Arm: arm.Roam, Seed: env.Seed, Mobile: []scene.Access{link, link}, Keep: true,
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 	}
 	if env.Engine == exp.Sim {

@@ -212,7 +212,7 @@ func (c cell) access(env *exp.Env, which string) (list []scene.Access) {
 func (c cell) build(ctx context.Context, env *exp.Env, name string, system arm.Arm, which string) (*scene.Scene, error) {
 	p := env.Params
 	cfg := scene.Config{
-		Name: name, Arm: system, Seed: env.Seed, Mobile: c.access(env, which),
+		Name: name, Arm: system, Seed: env.Seed, Mobile: c.access(env, which), Keep: true,
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 	}
 	if system.Traits().Updates {

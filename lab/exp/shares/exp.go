@@ -285,7 +285,11 @@ func (w *work) end(ctx context.Context) error {
 
 // beginLones starts the flows that rules tell apart, and captures from before the first datagram.
 func (w *work) beginLones(ctx context.Context) (err error) {
-	if w.caps, err = w.net.Capture(ctx, w.dir, 160, "ip6"); err != nil {
+	dir := w.dir
+	if w.env.Pcap != "" {
+		dir = filepath.Join(w.env.Pcap, filepath.Base(w.dir))
+	}
+	if w.caps, err = w.net.Capture(ctx, dir, 160, "ip6"); err != nil {
 		return err
 	}
 	for _, l := range lones {

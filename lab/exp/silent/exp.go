@@ -90,7 +90,7 @@ func measure(ctx context.Context, env *exp.Env, one series) (t *seen, err error)
 	link.Up = true
 	s, err := scene.Build(ctx, env, scene.Config{
 		Name: "silent" + one.mode[:1] + one.level[:1], Arm: arm.Roam, Seed: env.Seed,
-		Mobile: []scene.Access{link, link}, Mode: one.mode, PeerMode: one.mode, More: one.more(),
+		Mobile: []scene.Access{link, link}, Mode: one.mode, PeerMode: one.mode, More: one.more(), Keep: true,
 		Advert: scene.RA{Min: p.Seconds("ra_min_s"), Max: p.Seconds("ra_max_s")},
 	})
 	if err != nil {
