@@ -217,3 +217,20 @@ func TestReport(t *testing.T) {
 		t.Errorf("share of what is allowed: %v", got)
 	}
 }
+
+// Of a network that cuts late, the report says where data go both ways, and where captures lost packets that nothing
+// is known of the time after the cut.
+func TestReportOfLateCuts(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		env := &exp.Env{Result: result.New("hostile-paths"), View: live.New(&strings.Builder{})}
+		list := []network{{name: "x", late: late}}
+		report(env, list, []outcome{{Name: "x", Missed: 3, Wire: reaction{InUse: "net1", To: "net2"}}})
+		want := map[bool]string{true: "net1 out, net2 in", false: "net1"}[late]
+		if row := env.Result.Tables[0].Rows[0]; row[len(row)-1] != want {
+			t.Errorf("late %v: in use %q, want %q", late, row[len(row)-1], want)
+		}
+		if _, isMissed := env.Result.Unmeasured["x_lost_after"]; isMissed != late {
+			t.Errorf("late %v: not measured %v", late, env.Result.Unmeasured)
+		}
+	}
+}

@@ -304,6 +304,21 @@ func TestEachCell(t *testing.T) {
 	}
 }
 
+// Multipath TCP is compared in one cell, or in each that has it; of the others a reason is given.
+func TestCompared(t *testing.T) {
+	cells := []cell{{name: "a", mptcp: true}, {name: comparedAlways, mptcp: true}, {name: "b"}}
+	for _, isAll := range []bool{true, false} {
+		r := result.New("")
+		list := compared(cells, isAll, r)
+		if list[0].mptcp != isAll || !list[1].mptcp || list[2].mptcp || !cells[0].mptcp {
+			t.Errorf("all %v: compared in %v, of %v", isAll, list, cells)
+		}
+		if (r.Unmeasured["a_to_mptcp"] == "") != isAll || len(r.Unmeasured) > 1 {
+			t.Errorf("all %v: not measured %v", isAll, r.Unmeasured)
+		}
+	}
+}
+
 // The arms of a cell, and their links: alone is the better one, and datagrams are sent over all only.
 func TestArms(t *testing.T) {
 	for _, c := range slices.Concat(equal[:2], unequal) {

@@ -21,6 +21,7 @@ import (
 	"roam/lab/arm"
 	"roam/lab/exp"
 	"roam/lab/linkem"
+	"roam/lab/result"
 	"roam/lab/scene"
 	"roam/lab/topo"
 	"roam/lab/workload"
@@ -136,15 +137,20 @@ const comparedAlways = "rate20"
 
 // runUnequal is run, with Multipath TCP in one cell if the parameters do not want it in all.
 func runUnequal(ctx context.Context, env *exp.Env) error {
-	cells := slices.Clone(unequal)
-	for i := range cells {
-		c := &cells[i]
-		if c.mptcp && c.name != comparedAlways && !env.Params.Bool("mptcp_all") {
+	return run(ctx, env, compared(unequal, env.Params.Bool("mptcp_all"), env.Result))
+}
+
+// compared returns cells of which all are compared with Multipath TCP that can be, or one, and says of the others why.
+func compared(cells []cell, isAll bool, r *result.Result) []cell {
+	list := slices.Clone(cells)
+	for i := range list {
+		c := &list[i]
+		if c.mptcp && c.name != comparedAlways && !isAll {
 			c.mptcp = false
-			env.Result.Miss(c.name+"_to_mptcp", "Multipath TCP was compared in "+comparedAlways+" alone")
+			r.Miss(c.name+"_to_mptcp", "Multipath TCP was compared in "+comparedAlways+" alone")
 		}
 	}
-	return run(ctx, env, cells)
+	return list
 }
 
 // chosen returns the cell with the congestion control that the parameters name.

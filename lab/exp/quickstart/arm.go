@@ -146,7 +146,8 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 		return nil, &silentError{apps, fmt.Sprintf("%v: %s", err, strings.Join(details, ", "))}
 	}
 	if a.name == "" {
-		if err := a.keyed(wctx); err != nil {
+		keyed := func() (int, error) { return a.net.Mobile().Node.Keyed(wctx) }
+		if err := waitKeyed(wctx, a.env.Params.Bool("keys"), len(a.net.Ends)-1, keyed); err != nil {
 			return nil, err
 		}
 	}
@@ -180,14 +181,14 @@ func (a *round) pass(ctx context.Context) (*trace, error) {
 	return t, nil
 }
 
-// keyed waits until roam shows the sessions with both correspondents as keyed, if the hosts have each other's key.
-func (a *round) keyed(ctx context.Context) error {
-	if !a.env.Params.Bool("keys") {
+// waitKeyed waits until roam counts the sessions with all peers as keyed, if the hosts have each other's key.
+func waitKeyed(ctx context.Context, hasKeys bool, peers int, count func() (int, error)) error {
+	if !hasKeys {
 		return nil
 	}
 	return topo.WaitSparing(ctx, "keyed sessions", func() bool {
-		n, err := a.net.Mobile().Node.Keyed(ctx)
-		return err == nil && n == len(a.net.Ends)-1
+		n, err := count()
+		return err == nil && n == peers
 	})
 }
 

@@ -78,3 +78,22 @@ func TestSilentApplications(t *testing.T) {
 		}
 	}
 }
+
+// A pass with keys begins when all sessions have them; one without asks nothing.
+func TestWaitKeyed(t *testing.T) {
+	asked := 0
+	answers := []struct {
+		n   int
+		err error
+	}{{2, errors.New("no daemon")}, {1, nil}, {3, nil}, {2, nil}}
+	count := func() (int, error) {
+		asked++
+		return answers[asked-1].n, answers[asked-1].err
+	}
+	if err := waitKeyed(t.Context(), false, 2, count); err != nil || asked != 0 {
+		t.Errorf("without keys roam was asked %d times: %v", asked, err)
+	}
+	if err := waitKeyed(t.Context(), true, 2, count); err != nil || asked != len(answers) {
+		t.Errorf("the wait ended with answer %d: %v", asked, err)
+	}
+}

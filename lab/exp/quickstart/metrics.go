@@ -133,7 +133,7 @@ func (t *trace) softMetrics(r *result.Result) {
 		if h.hard {
 			continue
 		}
-		lead = min(lead, max(0, since(h.advert, h.cut)))
+		lead = min(lead, since(h.advert, h.cut))
 		ra = max(ra, since(h.advert, h.opinion.usable))
 		data = max(data, since(h.advert, h.carried))
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
@@ -197,7 +197,8 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 			from = h.cut
 		}
 		var first, full float64
-		for way, f := range map[string]*udpflow.Flow{"out": t.traffic.flowUp, "in": t.traffic.flowDown} {
+		for i, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
+			way := []string{"out", "in"}[i]
 			at, ok := f.FirstAfter(from, h.up)
 			full_, ok2 := fullRate(f, from, rate[way])
 			if !ok || !ok2 {
@@ -218,7 +219,11 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 		}
 		r.Set("hard_away_ms", stats.Millis(from.Sub(h.cut)))
 		r.Set("daemon_hard_away_ms", since(h.cut, h.opinion.usable))
-		r.Set("hard_ra_to_data_ms", since(h.advert, h.carried))
+		if took := since(h.advert, h.carried); took < 0 {
+			r.Miss("hard_ra_to_data_ms", "data used the new link before the first Router Advertisement that was received")
+		} else {
+			r.Set("hard_ra_to_data_ms", took)
+		}
 		r.Set("hard_lost", float64(h.lost))
 	}
 }

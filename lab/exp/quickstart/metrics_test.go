@@ -124,6 +124,31 @@ func TestGapsAreNeverNegative(t *testing.T) {
 	wantMetrics(t, r, map[string]float64{"hard_first_ms": 0, "hard_full_rate_ms": 0})
 }
 
+// Of the hard handoff the worse way counts, whichever it is; data that came before any advertisement have no time
+// from it.
+func TestHardHandoff(t *testing.T) {
+	rate := map[string]int{"out": 1000, "in": 1000}
+	for _, isOut := range []bool{true, false} {
+		tr := uneven()
+		slow := holed(0, span{10 * time.Second, 11*time.Second + 45*milli})
+		fast := holed(0, span{10 * time.Second, 11*time.Second + 15*milli})
+		if tr.traffic.flowUp, tr.traffic.flowDown = slow, fast; !isOut {
+			tr.traffic.flowUp, tr.traffic.flowDown = fast, slow
+		}
+		used := 11*time.Second + 20*milli
+		if !isOut {
+			used = 11*time.Second - 20*milli
+		}
+		tr.Begins = []scene.Begin{{At: after(used), Link: "net1"}}
+		r := result.New("quickstart")
+		tr.hardMetrics(r, rate)
+		wantMetrics(t, r, map[string]float64{"hard_first_ms": 54, "hard_full_rate_ms": 54})
+		if took, ok := r.Metrics["hard_ra_to_data_ms"]; ok != isOut || ok && !near(took, 20) {
+			t.Errorf("advertisement to data: %v, %v", took, ok)
+		}
+	}
+}
+
 // A rate that comes back after more than ten seconds never came back.
 func TestFullRateWithinTenSeconds(t *testing.T) {
 	slow := func(d *exptest.Datagram) { d.Lost = d.At < 11*time.Second && d.At/milli%2 == 1 }
