@@ -23,7 +23,7 @@ const (
 // do, before Roam comes.
 func resolved(w *world) {
 	w.installed()
-	w.must("roam add 'nid=%s l64=2001:db8:c0:0 %s'", cnNID, peerName)
+	w.must("roam add --force 'nid=%s l64=2001:db8:c0:0 %s'", cnNID, peerName)
 	w.must("systemctl stop roamd")
 	first, next := w.nameServer(firstServer), w.nameServer(nextServer)
 	w.must("systemctl start systemd-resolved")
