@@ -119,6 +119,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 	}
 	c.updateAlong(now, s, pr.path)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
+	c.noteArrival(now, s, p.Dst.L64)
 	if pr.told {
 		relabelled := replied && pr.form != FormOption && p.FlowLabel != labelOf(t)
 		c.notify(Event{Time: now, Kind: PathAnswered, Key: s.key, Path: pr.path, RTT: s.rtt, Form: pr.form, Size: pr.size, Relabelled: relabelled})

@@ -103,6 +103,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 		c.learnControl(now, s, func(v *control) { v.noteUpdate(lu, p, s.update.overNIDs) })
 	}
 	by := Path{Local: roam.LinkLocator{Link: link, L64: p.Dst.L64}, Remote: p.Src.L64}
+	c.noteArrival(now, s, p.Dst.L64)
 	c.noteForm(now, s, by, p.Encapsulated)
 	if lu.Operation == ilnpwire.Acknowledgement {
 		c.acknowledged(now, s, p, lu, by, len(packet))

@@ -81,11 +81,12 @@ type session struct {
 	left           []leftPath // whose losses are not known yet
 	sent           tokens     // probes under way
 	monitored      time.Time
-	validateNext   time.Time // when unvalidated locators and dead paths are asked again
-	asksByRecord   bool      // that it runs Roam is remembered of an earlier session
-	checks         int       // by command, before there was a nonce
-	toldInUDP      bool      // a Locator Update of the correspondent came in UDP
-	strayed        bool      // probes have left from locators that the last update does not list
+	validateNext   time.Time  // when unvalidated locators and dead paths are asked again
+	asksByRecord   bool       // that it runs Roam is remembered of an earlier session
+	checks         int        // by command, before there was a nonce
+	toldInUDP      bool       // a Locator Update of the correspondent came in UDP
+	arrivals       []roam.L64 // our locators at which its control messages have come
+	strayed        bool       // probes have left from locators that the last update does not list
 	rtt            time.Duration
 	rttOf          roam.LinkLocator // where it was measured; zero: unknown
 	leastRTT       time.Duration    // of the last two
@@ -307,10 +308,12 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 // upsert writes the entry if it differs from what the data plane has.
 func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	c.noteLeft(now, s, paths)
+	s.arrivals = slices.DeleteFunc(s.arrivals, func(l roam.L64) bool { return !c.host.isActive(l) })
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
-		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought, NonceAlways: s.nonceAlways,
-		NonceUntil: s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
+		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought,
+		NonceAlways: s.nonceAlways || keepsNonce(s, paths),
+		NonceUntil:  s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
 		PerFlow:      s.tracked(),
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),

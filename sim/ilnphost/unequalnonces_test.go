@@ -186,3 +186,54 @@ func TestAnswersLeaveByADeadDirection(t *testing.T) {
 		}
 	})
 }
+
+// TestNewLinkThatNothingComesBy: a host in duality gets a link by which its packets leave and none arrive, and sends
+// datagrams that nobody answers. Its peer knows it by no record, and so takes none without a nonce from a locator that
+// it cannot validate. The answers to probes along the new link arrive by the other one. Where something comes by both
+// links, packets soon have no nonce any more.
+func TestNewLinkThatNothingComesBy(t *testing.T) {
+	for _, lengths := range [][2]uint8{{4, 12}, {12, 4}, {4, 4}} {
+		for _, isDead := range []bool{true, false} {
+			w, f := newUnrecorded(t, lengths)
+			w.Run(20 * time.Second)
+			w.mobile.Up(2, netB, near, roam.Infinite)
+			if isDead {
+				w.mobile.CutOneWay(2, sim.Backward)
+			}
+			w.Run(time.Minute)
+			from, nonces := w.Elapsed(), 0
+			w.Seen = func(_ *Node, _ roam.LinkID, leaves bool, p Packet) {
+				if leaves && p.Control == nil && p.Nonce.Present() {
+					nonces++
+				}
+			}
+			w.Run(5 * time.Minute)
+			if lost := f.Lost(from, w.Elapsed()-10*time.Second); lost > 2 {
+				t.Errorf("%v, dead %v: %d of 58 datagrams lost", lengths, isDead, lost)
+			}
+			if !isDead && nonces > 2 {
+				t.Errorf("%v: %d of 60 datagrams had a nonce after a minute", lengths, nonces)
+			}
+		}
+	}
+}
+
+// newUnrecorded is a mobile host in duality that sends a datagram every 5 s to a server that has no record of it.
+func newUnrecorded(t *testing.T, lengths [2]uint8) (*world, *Flow) {
+	t.Helper()
+	n := New(1)
+	n.Acquainted = true
+	cfg := func(nid roam.NID, mode ilnp.Mode, length uint8) ilnp.Config {
+		return ilnp.Config{NIDs: []roam.NID{nid}, Mode: mode, NonceLength: length, Accept: ilnp.Any}
+	}
+	w := &world{
+		Network: n,
+		mobile:  n.AddNode("mobile", cfg(mobileNID, ilnp.Duality, lengths[0])),
+		server:  n.AddNode("server", cfg(serverNID, ilnp.Soft, lengths[1])),
+	}
+	showTrace(t, n)
+	w.mobile.Up(1, netA, near, roam.Infinite)
+	w.server.Up(1, netS, near, roam.Infinite)
+	w.mobile.Know(w.server, netS)
+	return w, w.mobile.Flow(w.server, 5*time.Second, false)
+}
