@@ -80,7 +80,7 @@ func (c *steering) noteArrival(now time.Time, s *session, at roam.L64) {
 	if slices.Contains(s.arrivals, at) {
 		return
 	}
-	if s.arrivals = append(s.arrivals, at); s.entry.NonceAlways {
+	if s.arrivals = append(s.arrivals, at); s.entry.NonceAlways && !s.nonceAlways {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }

@@ -193,8 +193,9 @@ func TestAnswersLeaveByADeadDirection(t *testing.T) {
 // links, packets soon have no nonce any more.
 func TestNewLinkThatNothingComesBy(t *testing.T) {
 	for _, lengths := range [][2]uint8{{4, 12}, {12, 4}, {4, 4}} {
-		for _, isDead := range []bool{true, false} {
-			w, f := newUnrecorded(t, lengths)
+		for i := range 4 {
+			isDead, acquainted := i%2 == 0, i < 2
+			w, f := newUnrecorded(t, lengths, acquainted)
 			w.Run(20 * time.Second)
 			w.mobile.Up(2, netB, near, roam.Infinite)
 			if isDead {
@@ -209,20 +210,20 @@ func TestNewLinkThatNothingComesBy(t *testing.T) {
 			}
 			w.Run(5 * time.Minute)
 			if lost := f.Lost(from, w.Elapsed()-10*time.Second); lost > 2 {
-				t.Errorf("%v, dead %v: %d of 58 datagrams lost", lengths, isDead, lost)
+				t.Errorf("%v, dead %v, acquainted %v: %d of 58 datagrams lost", lengths, isDead, acquainted, lost)
 			}
 			if !isDead && nonces > 2 {
-				t.Errorf("%v: %d of 60 datagrams had a nonce after a minute", lengths, nonces)
+				t.Errorf("%v, acquainted %v: %d of 60 datagrams had a nonce after a minute", lengths, acquainted, nonces)
 			}
 		}
 	}
 }
 
 // newUnrecorded is a mobile host in duality that sends a datagram every 5 s to a server that has no record of it.
-func newUnrecorded(t *testing.T, lengths [2]uint8) (*world, *Flow) {
+func newUnrecorded(t *testing.T, lengths [2]uint8, acquainted bool) (*world, *Flow) {
 	t.Helper()
 	n := New(1)
-	n.Acquainted = true
+	n.Acquainted = acquainted
 	cfg := func(nid roam.NID, mode ilnp.Mode, length uint8) ilnp.Config {
 		return ilnp.Config{NIDs: []roam.NID{nid}, Mode: mode, NonceLength: length, Accept: ilnp.Any}
 	}
