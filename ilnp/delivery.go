@@ -72,17 +72,17 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 	}
 	d.alone = by == nil || !c.isCounted(s, h.Path)
 	d.waits = !d.alone && (now.Sub(by.lent) < deliverEvery || s.check.waitsLonger(h))
-	if c.mayAsk(now, d, by) {
+	if c.mayAsk(now, s, d, by) {
 		c.askAside(now, s, probe{path: by.Path, about: h.Path})
 	}
 }
 
 // mayAsk reports whether a path has somebody to ask, and its turn has come. The question then leaves along by.
-func (c questions) mayAsk(now time.Time, d *delivery, by *checkedPath) bool {
+func (c questions) mayAsk(now time.Time, s *session, d *delivery, by *checkedPath) bool {
 	if d.alone {
 		d.asks = 0
 	}
-	if d.alone || d.waits {
+	if d.waits = d.waits || by != nil && !d.alone && c.room(now, s, by) == 0; d.alone || d.waits {
 		return false
 	}
 	d.asks++

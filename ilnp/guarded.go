@@ -15,6 +15,10 @@ import (
 // correspondent has sent some there: a firewall in front of it that admits only answers drops our requests in the
 // form of the RFCs, and admits those in UDP, and data.
 func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
+	if c.room(now, s, h) == 0 {
+		h.last = now
+		return
+	}
 	h.noteProbe(now)
 	h.own = now
 	forms := []ProbeForm{FormOption}
@@ -29,7 +33,8 @@ func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
 		}
 	}
 	c.probes.forget(&s.sent, now.Add(-tokenLife))
-	for _, form := range forms {
+	for _, form := range forms[:min(len(forms), c.room(now, s, h))] {
+		h.left.note(now)
 		c.sendProbe(now, c.ask(now, s), probe{path: h.Path, form: form, moot: true, lone: true})
 	}
 }

@@ -53,6 +53,9 @@ func (c *sender) probePaths(now time.Time, s *session, paths []Path) {
 	for _, p := range c.obstructed.without(s.remoteNID, paths) {
 		s.strayed = s.strayed || s.state == Established && !s.update.lists(p.Local.L64)
 		for _, form := range c.formsOf(now, s, p) {
+			if h := s.check.find(p); h != nil {
+				h.left.note(now)
+			}
 			c.sendProbe(now, c.ask(now, s), probe{path: p, form: form})
 		}
 	}

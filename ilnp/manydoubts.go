@@ -26,20 +26,44 @@ const (
 // doubtsErred is for how long an answer shows that queues may be full.
 const doubtsErred = deliverMost
 
-// hasManyDoubts reports whether so many paths seem dead that has not been decided of that what is asked is spaced. While
-// answers show that queues may be full, each path is to be judged by its counts.
+// hasManyDoubts reports whether so many paths seem dead that has not been decided of that what is asked is spaced.
 func (k *pathCheck) hasManyDoubts(now time.Time, bad map[Path]bool) bool {
-	if !k.erred.IsZero() && now.Sub(k.erred) < doubtsErred {
-		return false
-	}
-	n := 0
+	return !k.hasErred(now) && k.countDoubts(bad) >= doubtsMany
+}
+
+// hasManyDead reports whether so many paths have been found dead that one which nothing shows to work probably is, too.
+func (k *pathCheck) hasManyDead(bad map[Path]bool) bool { return k.countDead(bad) >= doubtsMany }
+
+// isCrowded reports whether so many paths seem dead, or have been found dead, that few probes are left for each.
+func (k *pathCheck) isCrowded(now time.Time, bad map[Path]bool) bool {
+	return !k.hasErred(now) && k.countDoubts(bad)+k.countDead(bad) >= doubtsMany
+}
+
+// hasErred reports whether answers show that queues may be full: each path is then to be judged by its counts.
+func (k *pathCheck) hasErred(now time.Time) bool {
+	return !k.erred.IsZero() && now.Sub(k.erred) < doubtsErred
+}
+
+// countDoubts returns of how many paths that seem dead nothing has been decided.
+func (k *pathCheck) countDoubts(bad map[Path]bool) (n int) {
 	for _, h := range k.paths {
 		isMissed := !h.since.IsZero() && h.missed || h.since.IsZero() && h.unanswered > othersQuick
 		if h.avoided.IsZero() && !bad[h.Path] && isMissed {
 			n++
 		}
 	}
-	return n >= doubtsMany
+	return n
+}
+
+// countDead returns how many paths data keep off, or have left.
+func (k *pathCheck) countDead(bad map[Path]bool) int {
+	n := len(bad)
+	for _, h := range k.paths {
+		if !h.avoided.IsZero() && !bad[h.Path] {
+			n++
+		}
+	}
+	return n
 }
 
 // showsQueue reports whether an answer shows that a queue may be full: it comes later than it was waited for, or the path
@@ -78,7 +102,7 @@ func (c questions) askInTurn(now time.Time, s *session, h *checkedPath) {
 	d.alone, d.late = !isAny || !c.isCounted(s, h.Path), !d.asked.After(h.since) && c.isLate(now, h)
 	isLate := d.late && by != nil && by.Heard().After(h.since) && !s.check.passesBeside(h)
 	d.waits = !d.alone && (by == nil || isLate || s.check.goesBefore(h))
-	if !c.mayAsk(now, d, by) {
+	if !c.mayAsk(now, s, d, by) {
 		return
 	}
 	if by.since.IsZero() && slices.Contains(s.carriers(), by.Path) {

@@ -36,7 +36,8 @@ func (c questions) askAbout(now time.Time, s *session, about Path) {
 	}
 	i := slices.IndexFunc(s.entry.Paths, func(p Path) bool {
 		o := s.check.find(p)
-		return p != about && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately
+		return p != about && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately &&
+			c.room(now, s, o) > 0
 	})
 	if i >= 0 {
 		c.askAside(now, s, probe{path: s.entry.Paths[i], about: about})

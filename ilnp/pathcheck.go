@@ -69,6 +69,7 @@ type checkedPath struct {
 	lentUntil  time.Time // and until when such questions are spent, where there are many (see askInTurn)
 	own        time.Time // when its own counts were last asked for
 	unanswered int       // probes since its last answer
+	left       departures
 }
 
 // pathCheck is the liveness of one session's paths, each by itself.
@@ -199,6 +200,9 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 
 // question sends the first probe of a path.
 func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
+	if c.room(now, s, h) == 0 {
+		return
+	}
 	h.begin(now)
 	c.probeAgain(now, s, h)
 }
@@ -312,7 +316,7 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 	}
 	s.check.paths = slices.DeleteFunc(s.check.paths, func(h *checkedPath) bool {
 		used := slices.Contains(inUse, h.Path) || !h.avoided.IsZero() || s.bad[h.Path]
-		return !used && now.Sub(h.Heard()) > time.Minute
+		return !used && now.Sub(h.Heard()) > time.Minute && now.Sub(h.last) > alongIn
 	})
 	return max(every, time.Duration(len(c.sessions))*checkRate)
 }

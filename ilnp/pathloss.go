@@ -63,6 +63,9 @@ func (c *liveness) lossTimeout(now time.Time, s *session) {
 			continue
 		}
 		by := s.entry.Paths[l.tries%len(s.entry.Paths)]
+		if h := s.check.find(by); h != nil && c.room(now, s, h) == 0 {
+			continue
+		}
 		l.tries++
 		c.askAside(now, s, probe{path: by, about: l.Path})
 	}
@@ -104,6 +107,9 @@ func (c *liveness) endLoss(now time.Time, s *session) {
 
 // askAside sends a probe whose silence says nothing.
 func (c *liveness) askAside(now time.Time, s *session, pr probe) {
+	if h := s.check.find(pr.path); h != nil {
+		h.left.note(now)
+	}
 	if s.encaps(pr.path) {
 		pr.form = FormUDP
 	}

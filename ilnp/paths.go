@@ -119,8 +119,8 @@ func (c *pathChoice) pathsBut(now time.Time, s *session, unfit func(Path) bool) 
 		lists[i] = c.obstructed.without(s.remoteNID, slices.DeleteFunc(slices.Clone(paths), unfit))
 	}
 	lives := func(p Path) bool { return c.isLiving(now, s, p) }
-	if !slices.ContainsFunc(lists[0], lives) && s.state != Plain {
-		for _, good := range lists[1:] {
+	if s.state != Plain && (!slices.ContainsFunc(lists[0], lives) || s.check.hasManyDead(s.bad)) {
+		for _, good := range lists {
 			if good = slices.DeleteFunc(slices.Clone(good), func(p Path) bool { return !lives(p) }); len(good) > 0 {
 				return s.equalised(good[:min(len(good), MaxPaths)])
 			}
@@ -162,10 +162,11 @@ func (c *pathChoice) untried(s *session) []Path {
 		return nil
 	}
 	best := c.obstructed.without(s.remoteNID, cross(c.host.active, s.remotes.targets()))
-	if slices.ContainsFunc(best, func(p Path) bool { return slices.Contains(s.entry.Paths, p) }) {
+	isUsed := func(p Path) bool { return slices.Contains(s.entry.Paths, p) }
+	if slices.ContainsFunc(best, isUsed) && !s.check.hasManyDead(s.bad) {
 		return nil
 	}
-	return slices.DeleteFunc(best, func(p Path) bool { return s.bad[p] || s.avoids(p) })
+	return slices.DeleteFunc(best, func(p Path) bool { return s.bad[p] || s.avoids(p) || isUsed(p) })
 }
 
 // isLiving reports whether a path has answered of late, or is in use and not known to be dead, so far as paths are

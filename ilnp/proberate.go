@@ -1,0 +1,38 @@
+package ilnp
+
+import "time"
+
+// While many paths seem dead or have been found dead, so many probes leave along one in alongIn, at most, whatever
+// they are about, and as many answers to those of the correspondent: 20 in all. What is more waits, but for a round of
+// all that is known. Locator Updates are not among them. A level that probes more often than Normal has more.
+const (
+	alongMost  = 10
+	alongIn    = time.Second
+	alongEvery = 20 // thirds of Timing.Every
+)
+
+// departures is when the last probes left along a path.
+type departures struct {
+	at   [alongMost]time.Time
+	next int
+}
+
+// note takes that a probe leaves.
+func (d *departures) note(now time.Time) {
+	d.at[d.next] = now
+	d.next = (d.next + 1) % alongMost
+}
+
+// room returns how many more probes may leave along a path.
+func (c *node) room(now time.Time, s *session, h *checkedPath) (n int) {
+	if !s.check.isCrowded(now, s.bad) {
+		return alongMost
+	}
+	in := min(alongIn, c.timingOf(h.Path).Every*alongEvery/3)
+	for _, at := range h.left.at {
+		if now.Sub(at) >= in {
+			n++
+		}
+	}
+	return n
+}
