@@ -399,6 +399,9 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 	if now.Before(next) {
 		return next
 	}
+	if c.room(now, s, h) == 0 { // what does not leave has no answer
+		return now.Add(checkAgain)
+	}
 	if h.Heard().Before(h.last) {
 		h.good = 0
 	}

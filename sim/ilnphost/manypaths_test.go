@@ -18,7 +18,7 @@ func TestOneOfManyPathsLives(t *testing.T) {
 	for _, c := range []struct {
 		links [2]int
 		every int // of so many pairs one is judged
-	}{{[2]int{3, 3}, 1}, {[2]int{5, 4}, 3}, {[2]int{5, 5}, 3}} {
+	}{{[2]int{2, 2}, 1}, {[2]int{3, 3}, 1}, {[2]int{5, 4}, 3}, {[2]int{5, 5}, 3}} {
 		for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
 			for living := 0; living < c.links[0]*c.links[1]; living += c.every {
 				oneOfManyLives(t, c.links, mode, living/c.links[1], living%c.links[1])
