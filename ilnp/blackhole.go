@@ -22,6 +22,9 @@ const blackHoleLeast = 10
 // countsFor is how long the only path is counted after the last sign.
 const countsFor = 10 * time.Second
 
+// countsWait is for how long data stay on the only path, which loses probes, until its counts come.
+const countsWait = time.Second
+
 // suspectLoss takes a sign that data do not arrive on the only path in use.
 func (c *liveness) suspectLoss(now time.Time, s *session) {
 	if len(s.carriers()) == 1 && s.asksReport() {
@@ -84,6 +87,31 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 	}
 	c.notify(Event{Time: now, Kind: PathAnswers, Key: s.key, Path: h.Path})
 	c.refresh(now, s)
+}
+
+// askOnly asks for the counts of the only path in use along another one, as it leaves probes without an answer: a full
+// queue may swallow these and pass nearly all data.
+func (c questions) askOnly(now time.Time, s *session, h *checkedPath) {
+	if len(s.carriers()) == 1 && !h.IsClean() && s.asksReport() {
+		c.suspectLoss(now, s)
+		c.askOthers(now, s, h)
+		c.askAbout(now, s, h.Path)
+	}
+}
+
+// losesData reports whether a path that leaves many probes without an answer loses data too, so far as counts show it.
+// Data stay on the only path in use until its counts come, for countsWait at most.
+func (c questions) losesData(now time.Time, s *session, h *checkedPath) bool {
+	d := &h.delivery
+	switch {
+	case h.delivered(now):
+		return false
+	case len(s.carriers()) > 1 || !s.asksReport() || now.Sub(d.seen) < deliverMost:
+		return true
+	case now.Sub(d.lossy) > countsFor:
+		d.lossy = now
+	}
+	return now.Sub(d.lossy) >= countsWait
 }
 
 // leaveLossy avoids a path that answers too few probes, and reports whether it does: another

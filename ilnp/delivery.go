@@ -42,6 +42,7 @@ type delivery struct {
 	seen    time.Time // at this time
 	passes  bool      // that nearly all have arrived
 	stays   time.Time // when the doubt last ended in this path's favour
+	lossy   time.Time // since when data wait for counts of the only path (see losesData)
 }
 
 // reset begins another doubt.
@@ -70,7 +71,7 @@ func (c questions) askDelivery(now time.Time, s *session, h *checkedPath) {
 			by = o
 		}
 	}
-	d.alone = by == nil || !c.isCounted(s, h.Path)
+	d.alone = by == nil || !c.isCounted(now, s, h)
 	d.waits = !d.alone && (now.Sub(by.lent) < deliverEvery || s.check.waitsLonger(h))
 	if c.mayAsk(now, s, d, by) {
 		c.askAside(now, s, probe{path: by.Path, about: h.Path})
@@ -82,7 +83,7 @@ func (c questions) mayAsk(now time.Time, s *session, d *delivery, by *checkedPat
 	if d.alone {
 		d.asks = 0
 	}
-	if d.waits = d.waits || by != nil && !d.alone && c.room(now, s, by) == 0; d.alone || d.waits {
+	if d.waits = d.waits || by != nil && !d.alone && c.room(now, s, by) <= alongOwn; d.alone || d.waits {
 		return false
 	}
 	d.asks++
@@ -99,9 +100,11 @@ func (k *pathCheck) waitsLonger(than *checkedPath) bool {
 	})
 }
 
-// isCounted reports whether the correspondent counts what arrives along one of several paths in use.
-func (c questions) isCounted(s *session, p Path) bool {
-	return s.asksReport() && s.entry.Counted && len(s.entry.Paths) > 1 && slices.Contains(s.entry.Paths, p)
+// isCounted reports whether the correspondent counts what arrives along one of several paths in use, or along the
+// only one, which has filled a queue of late.
+func (c questions) isCounted(now time.Time, s *session, h *checkedPath) bool {
+	isOne := len(s.entry.Paths) > 1 || h.delivered(now)
+	return isOne && s.asksReport() && s.entry.Counted && slices.Contains(s.entry.Paths, h.Path)
 }
 
 // noteAsked takes that such a question was answered, with counts or without.

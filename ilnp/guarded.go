@@ -13,30 +13,38 @@ import (
 
 // probeAgain probes a path in the form that is known to get through. One in doubt is asked in UDP, too, if the
 // correspondent has sent some there: a firewall in front of it that admits only answers drops our requests in the
-// form of the RFCs, and admits those in UDP, and data.
-func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) {
-	if c.room(now, s, h) == 0 {
+// form of the RFCs, and admits those in UDP, and data. It reports whether there was room for all of that: a probe in
+// one form alone might leave for nothing.
+func (c *liveness) probeAgain(now time.Time, s *session, h *checkedPath) bool {
+	forms := questions{c}.formsAgain(now, s, h)
+	if c.room(now, s, h) < len(forms) {
 		h.last = now
-		return
+		return false
 	}
 	h.noteProbe(now)
 	h.own = now
-	forms := []ProbeForm{FormOption}
-	isDoubted := !h.avoided.IsZero() || !h.since.IsZero() && (h.tries > 1 || h.mute)
-	switch {
-	case s.encaps(h.Path), h.inUDP && !isDoubted:
-		forms[0] = FormUDP
-	case isDoubted && s.passages[h.Path].opened && c.hasUDP(s):
-		forms = append(forms, FormUDP)
-		if h.tries > formsBoth && s.check.hasManyDoubts(now, s.bad) {
-			forms = forms[h.tries%2:][:1]
-		}
-	}
 	c.probes.forget(&s.sent, now.Add(-tokenLife))
-	for _, form := range forms[:min(len(forms), c.room(now, s, h))] {
+	for _, form := range forms {
 		h.left.note(now)
 		c.sendProbe(now, c.ask(now, s), probe{path: h.Path, form: form, moot: true, lone: true})
 	}
+	return true
+}
+
+// formsAgain returns the forms of the next probe of a path.
+func (c questions) formsAgain(now time.Time, s *session, h *checkedPath) []ProbeForm {
+	isDoubted := !h.avoided.IsZero() || !h.since.IsZero() && (h.tries > 0 || h.mute)
+	switch {
+	case s.encaps(h.Path), h.inUDP && !isDoubted:
+		return []ProbeForm{FormUDP}
+	case !isDoubted || !s.passages[h.Path].opened || !c.hasUDP(s):
+		return []ProbeForm{FormOption}
+	}
+	forms := []ProbeForm{FormOption, FormUDP}
+	if h.tries >= formsBoth && s.check.hasManyDoubts(now, s.bad) {
+		return forms[(h.tries+1)%2:][:1]
+	}
+	return forms
 }
 
 // noteProbe takes that a probe leaves along a path.

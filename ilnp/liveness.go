@@ -190,14 +190,14 @@ func (c *liveness) validate(now time.Time, s *session) {
 	if s.watch.state != quiet && s.watch.state != proving || s.fallback == withoutILNP || len(c.host.active) == 0 {
 		return
 	}
-	if !c.curious(s) {
+	if !c.curious(now, s) {
 		s.watch.state = quiet
 		c.disarm(&s.schedule, timerProbe)
 		c.comeBack(now, s)
 		c.measure(now, s)
 		return
 	}
-	if s.watch.state == quiet && !c.asksPlaces(s) { // its first probe is under way
+	if s.watch.state == quiet && !c.asksPlaces(now, s) { // its first probe is under way
 		if c.measure(now, s); s.watch.state != quiet {
 			return
 		}
@@ -218,11 +218,13 @@ func (c *liveness) validate(now time.Time, s *session) {
 	c.validateRound(now, s)
 }
 
-func (c *pathChoice) curious(s *session) bool { return c.asksPlaces(s) || s.isUnconfirmed() }
+func (c *pathChoice) curious(now time.Time, s *session) bool {
+	return c.asksPlaces(now, s) || s.isUnconfirmed()
+}
 
 // asksPlaces reports whether a locator or a path is to be probed.
-func (c *pathChoice) asksPlaces(s *session) bool {
-	return len(s.remotes.unvalidated()) > 0 || len(c.missed(s)) > 0 || s.fallback == unanswered
+func (c *pathChoice) asksPlaces(now time.Time, s *session) bool {
+	return len(s.remotes.unvalidated()) > 0 || len(c.missed(now, s)) > 0 || s.fallback == unanswered
 }
 
 // validateRound probes each unvalidated locator, from one source after the other,
@@ -239,7 +241,7 @@ func (c *liveness) validateRound(now time.Time, s *session) {
 	if s.isUnconfirmed() && !slices.Contains(paths, s.entry.Paths[0]) {
 		paths = append(paths, s.entry.Paths[0])
 	}
-	for _, p := range append(c.missed(s), s.multipath.Unasked(s.use())...) {
+	for _, p := range append(c.missed(now, s), s.multipath.Unasked(s.use())...) {
 		// How long a path takes is asked once it may be used: so little may go to a
 		// locator before it is validated that an acknowledgement would have to wait.
 		r := s.remotes.find(p.Remote)
@@ -380,7 +382,7 @@ func (c *liveness) validateTimeout(now time.Time, s *session) {
 		}
 		c.refresh(now, s)
 	}
-	if c.curious(s) {
+	if c.curious(now, s) {
 		c.validateRound(now, s)
 	} else {
 		s.watch.state = quiet

@@ -23,6 +23,13 @@ const (
 	probesQuick = 12 // without an answer: from then on a path of which nothing is decided is probed as any other
 )
 
+// A path that was found dead counts for so long after its last probe among those that show others to be dead, and among
+// those that share what may be asked.
+const (
+	deadLasts  = 2 * probeMax
+	deadCrowds = 2 * alongIn
+)
+
 // doubtsErred is for how long an answer shows that queues may be full.
 const doubtsErred = deliverMost
 
@@ -32,11 +39,14 @@ func (k *pathCheck) hasManyDoubts(now time.Time, bad map[Path]bool) bool {
 }
 
 // hasManyDead reports whether so many paths have been found dead that one which nothing shows to work probably is, too.
-func (k *pathCheck) hasManyDead(bad map[Path]bool) bool { return k.countDead(bad) >= doubtsMany }
+func (k *pathCheck) hasManyDead(now time.Time, bad map[Path]bool) bool {
+	return k.countDead(now.Add(-deadLasts), bad) >= doubtsMany
+}
 
-// isCrowded reports whether so many paths seem dead, or have been found dead, that few probes are left for each.
+// isCrowded reports whether so many paths seem dead, or have been found dead and are probed, that few probes are left
+// for each.
 func (k *pathCheck) isCrowded(now time.Time, bad map[Path]bool) bool {
-	return !k.hasErred(now) && k.countDoubts(bad)+k.countDead(bad) >= doubtsMany
+	return !k.hasErred(now) && k.countDoubts(bad)+k.countDead(now.Add(-deadCrowds), bad) >= doubtsMany
 }
 
 // hasErred reports whether answers show that queues may be full: each path is then to be judged by its counts.
@@ -55,11 +65,11 @@ func (k *pathCheck) countDoubts(bad map[Path]bool) (n int) {
 	return n
 }
 
-// countDead returns how many paths data keep off, or have left.
-func (k *pathCheck) countDead(bad map[Path]bool) int {
-	n := len(bad)
+// countDead returns how many paths data keep off, or have left, that were probed later than since: some are not any
+// more.
+func (k *pathCheck) countDead(since time.Time, bad map[Path]bool) (n int) {
 	for _, h := range k.paths {
-		if !h.avoided.IsZero() && !bad[h.Path] {
+		if (!h.avoided.IsZero() || bad[h.Path]) && h.left.newest().After(since) {
 			n++
 		}
 	}
@@ -99,7 +109,7 @@ func (c questions) probeUndecided(now time.Time, s *session, h *checkedPath, wai
 func (c questions) askInTurn(now time.Time, s *session, h *checkedPath) {
 	d := &h.delivery
 	by, isAny := c.lender(now, s, h)
-	d.alone, d.late = !isAny || !c.isCounted(s, h.Path), !d.asked.After(h.since) && c.isLate(now, h)
+	d.alone, d.late = !isAny || !c.isCounted(now, s, h), !d.asked.After(h.since) && c.isLate(now, h)
 	isLate := d.late && by != nil && by.Heard().After(h.since) && !s.check.passesBeside(h)
 	d.waits = !d.alone && (by == nil || isLate || s.check.goesBefore(h))
 	if !c.mayAsk(now, s, d, by) {

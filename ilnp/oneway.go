@@ -29,18 +29,19 @@ func (c *liveness) askAlive(now time.Time, s *session, h *checkedPath) {
 	questions{c}.askAbout(now, s, h.Path)
 }
 
-// askAbout asks for the counts of a path along another one in use that has answered of late.
+// askAbout asks for the counts of a path along another one that has answered of late, in use if there is one.
 func (c questions) askAbout(now time.Time, s *session, about Path) {
 	if !s.asksReport() || !s.entry.Counted {
 		return
 	}
-	i := slices.IndexFunc(s.entry.Paths, func(p Path) bool {
+	paths := append(slices.Clone(s.entry.Paths), c.others(now, s)...)
+	i := slices.IndexFunc(paths, func(p Path) bool {
 		o := s.check.find(p)
 		return p != about && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately &&
-			c.room(now, s, o) > 0
+			c.room(now, s, o) > alongOwn
 	})
 	if i >= 0 {
-		c.askAside(now, s, probe{path: s.entry.Paths[i], about: about})
+		c.askAside(now, s, probe{path: paths[i], about: about})
 	}
 }
 

@@ -200,9 +200,6 @@ func (c *liveness) noticeSilence(now time.Time, s *session) {
 
 // question sends the first probe of a path.
 func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
-	if c.room(now, s, h) == 0 {
-		return
-	}
 	h.begin(now)
 	c.probeAgain(now, s, h)
 }
@@ -309,7 +306,8 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 			spell = max(4*spell, 3*complainEvery)
 			c.askAlive(now, s, h)
 		}
-		if h.since.IsZero() && (now.Sub(h.last) >= spell*9/10 || now.Sub(h.own) >= ownLeast*spell*9/10) {
+		isDue := now.Sub(h.last) >= spell*9/10 || now.Sub(h.own) >= ownLeast*spell*9/10
+		if h.since.IsZero() && isDue && c.room(now, s, h) > 0 {
 			c.question(now, s, h)
 			h.sampled = len(inUse) == 1
 		}
@@ -324,6 +322,11 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 // pursue judges a path that has a probe under way. It returns when to do so again.
 func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 	t := c.timingOf(h.Path)
+	if h.tries == 0 { // it had no room for a probe: its answer is waited for from the first that leaves
+		if h.since = now; !c.probeAgain(now, s, h) {
+			return now.Add(checkAgain)
+		}
+	}
 	wait, tries := h.Wait(t, s.rtt), h.Tries()
 	first := wait
 	if h.silent {
@@ -339,7 +342,8 @@ func (c *liveness) pursue(now time.Time, s *session, h *checkedPath) time.Time {
 		h.missed = true
 		if h.confirmed.IsZero() { // else our direction passes all, and no probe can be answered
 			h.Met(false)
-			if h.IsLossy() && !h.delivered(now) && c.leaveLossy(now, s, h) {
+			questions{c}.askOnly(now, s, h)
+			if h.IsLossy() && (questions{c}).losesData(now, s, h) && c.leaveLossy(now, s, h) {
 				return now.Add(checkAgain)
 			}
 		}
@@ -399,7 +403,7 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 	if now.Before(next) {
 		return next
 	}
-	if c.room(now, s, h) == 0 { // what does not leave has no answer
+	if c.room(now, s, h) < len(questions{c}.formsAgain(now, s, h)) { // what does not leave has no answer
 		return now.Add(checkAgain)
 	}
 	if h.Heard().Before(h.last) {
@@ -456,7 +460,7 @@ func (c *liveness) checkReply(now time.Time, s *session, pr probe) {
 		}
 		h = s.check.of(pr.path)
 	}
-	wasUntried := slices.Contains(c.untried(s), pr.path)
+	wasUntried := slices.Contains(c.untried(now, s), pr.path)
 	isFirst := h.avoided.IsZero() && h.tries <= 1 // of a doubt: what is asked because it is missing would count in favour
 	if isFirst && now.Sub(pr.sent) <= h.Wait(c.timingOf(pr.path), s.rtt) {
 		h.Met(true)

@@ -63,7 +63,7 @@ func (c *liveness) lossTimeout(now time.Time, s *session) {
 			continue
 		}
 		by := s.entry.Paths[l.tries%len(s.entry.Paths)]
-		if h := s.check.find(by); h != nil && c.room(now, s, h) == 0 {
+		if h := s.check.find(by); h != nil && c.room(now, s, h) <= alongOwn {
 			continue
 		}
 		l.tries++

@@ -100,6 +100,7 @@ func (c *Core) answeredElsewhere(now time.Time, t token, key SessionKey, p ilnpw
 	}
 	delete(c.probes, t)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
+	c.noteArrival(now, s, p.Dst.L64)
 	c.validated(now, s, pr.path.Remote)
 	if !c.cameElsewhere(pr, p) {
 		c.pathLives(now, s, pr)

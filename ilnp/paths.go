@@ -118,8 +118,8 @@ func (c *pathChoice) pathsBut(now time.Time, s *session, unfit func(Path) bool) 
 	for i, paths := range lists {
 		lists[i] = c.obstructed.without(s.remoteNID, slices.DeleteFunc(slices.Clone(paths), unfit))
 	}
-	lives := func(p Path) bool { return c.isLiving(now, s, p) }
-	if s.state != Plain && (!slices.ContainsFunc(lists[0], lives) || s.check.hasManyDead(s.bad)) {
+	lives := func(p Path) bool { return c.isLiving(now, s, p) || s.avoids(p) }
+	if s.state != Plain && (!slices.ContainsFunc(lists[0], lives) || s.check.hasManyDead(now, s.bad)) {
 		for _, good := range lists {
 			if good = slices.DeleteFunc(slices.Clone(good), func(p Path) bool { return !lives(p) }); len(good) > 0 {
 				return s.equalised(good[:min(len(good), MaxPaths)])
@@ -139,7 +139,7 @@ func (c *pathChoice) pathsBut(now time.Time, s *session, unfit func(Path) bool) 
 }
 
 // missed returns the paths that would be in use again if they worked.
-func (c *pathChoice) missed(s *session) []Path {
+func (c *pathChoice) missed(now time.Time, s *session) []Path {
 	if len(s.bad) == 0 && !s.isAvoiding() {
 		return nil
 	}
@@ -152,18 +152,18 @@ func (c *pathChoice) missed(s *session) []Path {
 		}
 	}
 	dead := slices.DeleteFunc(cross(sources, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
-	return append(c.untried(s), dead...)
+	return append(c.untried(now, s), dead...)
 }
 
 // untried returns the preferred paths in whose place data take living ones that are preferred less (see pathsBut):
 // nothing else shows that they work.
-func (c *pathChoice) untried(s *session) []Path {
+func (c *pathChoice) untried(now time.Time, s *session) []Path {
 	if c.cfg.Liveness == nil || s.state != Established {
 		return nil
 	}
 	best := c.obstructed.without(s.remoteNID, cross(c.host.active, s.remotes.targets()))
 	isUsed := func(p Path) bool { return slices.Contains(s.entry.Paths, p) }
-	if slices.ContainsFunc(best, isUsed) && !s.check.hasManyDead(s.bad) {
+	if slices.ContainsFunc(best, isUsed) && !s.check.hasManyDead(now, s.bad) {
 		return nil
 	}
 	return slices.DeleteFunc(best, func(p Path) bool { return s.bad[p] || s.avoids(p) || isUsed(p) })

@@ -7,6 +7,7 @@ import "time"
 // all that is known. Locator Updates are not among them. A level that probes more often than Normal has more.
 const (
 	alongMost  = 10
+	alongOwn   = 3 // of them are kept for what is asked about the path itself
 	alongIn    = time.Second
 	alongEvery = 20 // thirds of Timing.Every
 )
@@ -23,9 +24,12 @@ func (d *departures) note(now time.Time) {
 	d.next = (d.next + 1) % alongMost
 }
 
+// newest returns when a probe last left; zero: none has.
+func (d *departures) newest() time.Time { return d.at[(d.next+alongMost-1)%alongMost] }
+
 // room returns how many more probes may leave along a path.
 func (c *node) room(now time.Time, s *session, h *checkedPath) (n int) {
-	if !s.check.isCrowded(now, s.bad) {
+	if c.cfg.Liveness == nil || !s.check.isCrowded(now, s.bad) {
 		return alongMost
 	}
 	in := min(alongIn, c.timingOf(h.Path).Every*alongEvery/3)

@@ -308,7 +308,7 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 // upsert writes the entry if it differs from what the data plane has.
 func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	c.noteLeft(now, s, paths)
-	s.arrivals = slices.DeleteFunc(s.arrivals, func(l roam.L64) bool { return !c.host.isActive(l) })
+	s.arrivals = slices.DeleteFunc(s.arrivals, func(l roam.L64) bool { return !c.host.has(l) })
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought,

@@ -65,19 +65,18 @@ func (s *session) deadPaths() []Path {
 	return dead
 }
 
-// keepsNonce reports whether packets along several paths are to keep the nonce. A peer that answers probes where its
+// keepsNonce reports whether packets along some paths are to keep the nonce. A peer that answers probes where its
 // data go shows nothing of the way back to each of our locators. Where that is dead it cannot validate the locator, and
 // may take no packet without a nonce from there, although our own direction lives.
 func keepsNonce(s *session, paths []Path) bool {
 	isSpread := slices.ContainsFunc(paths, func(p Path) bool { return p.Local != paths[0].Local })
-	return isSpread && s.state == Established && s.answersElsewhere() && slices.ContainsFunc(paths, func(p Path) bool {
-		return !slices.Contains(s.arrivals, p.Local.L64)
-	})
+	return (isSpread || len(s.arrivals) > 0) && s.state == Established && s.answersElsewhere() &&
+		slices.ContainsFunc(paths, func(p Path) bool { return !slices.Contains(s.arrivals, p.Local.L64) })
 }
 
-// noteArrival takes that a control message of the peer has come to a locator of ours.
+// noteArrival takes that a packet of the peer with its nonce has come to a locator of ours.
 func (c *steering) noteArrival(now time.Time, s *session, at roam.L64) {
-	if slices.Contains(s.arrivals, at) {
+	if slices.Contains(s.arrivals, at) || !c.host.has(at) {
 		return
 	}
 	if s.arrivals = append(s.arrivals, at); s.entry.NonceAlways && !s.nonceAlways {

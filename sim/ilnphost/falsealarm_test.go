@@ -71,6 +71,36 @@ func TestNoFalseAlarm(t *testing.T) {
 	}
 }
 
+// TestNoFalseAlarmOfFullQueuesOfPackets: paths are full of datagrams as short as a probe, so that their queues swallow
+// probes as they do data, or more of them. No path may be avoided or left in five minutes, also the only one in use.
+func TestNoFalseAlarmOfFullQueuesOfPackets(t *testing.T) {
+	const rate, size, each = 500, 60, 108 // datagrams a second each way, their bytes, and those on the wire
+	for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
+		for _, pct := range []int{80, 90, 95, 98, 99} { // of what is sent has a place
+			p := newForked(t, mode, multipath.Normal, 1, near)
+			p.up.Stop()
+			p.down.Stop()
+			p.Run(time.Second)
+			full := sim.Params{Delay: 5 * time.Millisecond, Rate: rate * each * pct / 100, Queue: 100 * each}
+			if mode == ilnp.Duality {
+				full.Rate /= 2
+			}
+			for link := range roam.LinkID(2) {
+				p.mobile.at(link+1).wire.Set(sim.Both, full)
+			}
+			p.mobile.Stream(p.server, time.Second/rate, size)
+			p.server.Stream(p.mobile, time.Second/rate, size)
+			p.Brief = true
+			p.Told = func(h *Node, e ilnp.Event) {
+				if e.Kind == ilnp.PathAvoided || e.Kind == ilnp.PeerDead || e.Kind == ilnp.UpdateSent {
+					t.Errorf("%v, %d %%: %v %s: %v %v", mode, pct, p.Elapsed(), h.name, e.Kind, e.Path)
+				}
+			}
+			p.Run(5 * time.Minute)
+		}
+	}
+}
+
 // TestNoFalseAlarmWhenPathsBecomeUneven: both paths begin to vary by 300 ms at once, one of them that of a rule, or
 // both of all packets. The answers of one of them are late then, too, and what the other one has not answered or
 // delivered yet is no reason to leave it.

@@ -219,6 +219,53 @@ func TestNewLinkThatNothingComesBy(t *testing.T) {
 	}
 }
 
+// TestLinksThatLiveOneWayEach: one link of a host loses all that leaves by it, the other one all that comes by it. Its
+// data take the latter, where its peer cannot validate it, and knows it by no record. In duality with a peer that has not
+// shown that it runs Roam the host finds no way: docs/design/liveness.md.
+func TestLinksThatLiveOneWayEach(t *testing.T) {
+	for _, mode := range []ilnp.Mode{ilnp.Soft, ilnp.Duality} {
+		for _, acquainted := range []bool{true, mode == ilnp.Duality} {
+			w, f := newUnrecorded(t, [2]uint8{4, 12}, acquainted)
+			w.mobile.SetMode(mode)
+			w.Run(20 * time.Second)
+			w.mobile.Up(2, netB, near, roam.Infinite)
+			w.mobile.CutOneWay(2, sim.Backward)
+			w.mobile.CutOneWay(1, sim.Forward)
+			w.Run(2 * time.Minute)
+			from := w.Elapsed()
+			w.Run(5 * time.Minute)
+			if lost := f.Lost(from, w.Elapsed()-10*time.Second); lost > 2 {
+				t.Errorf("%v, acquainted %v: %d of 58 datagrams lost", mode, acquainted, lost)
+			}
+		}
+	}
+}
+
+// TestNonceEndsOnLinksInReserve: the link that a host in soft uses dies, and data take two in reserve. Once something
+// has come by each, packets have no nonce any more.
+func TestNonceEndsOnLinksInReserve(t *testing.T) {
+	w, _ := newUnrecorded(t, [2]uint8{4, 12}, true)
+	w.mobile.SetMode(ilnp.Soft)
+	w.mobile.Up(2, netB, near, roam.Infinite)
+	w.mobile.Up(3, netC, near, roam.Infinite)
+	w.mobile.Flow(w.server, 50*time.Millisecond, false)
+	w.Run(20 * time.Second)
+	w.mobile.CutOneWay(3, sim.Both)
+	w.Run(time.Minute)
+	all, nonces := 0, 0
+	w.Seen = func(_ *Node, _ roam.LinkID, leaves bool, p Packet) {
+		if leaves && p.Control == nil {
+			if all++; p.Nonce.Present() {
+				nonces++
+			}
+		}
+	}
+	w.Run(time.Minute)
+	if len(w.mobile.peer(w.server).Paths) < 2 || all < 1000 || nonces > 2 {
+		t.Errorf("%d of %d datagrams had a nonce a minute after; paths %v", nonces, all, w.mobile.peer(w.server).Paths)
+	}
+}
+
 // newUnrecorded is a mobile host in duality that sends a datagram every 5 s to a server that has no record of it.
 func newUnrecorded(t *testing.T, lengths [2]uint8, acquainted bool) (*world, *Flow) {
 	t.Helper()
