@@ -40,7 +40,8 @@ const (
 	silenceAll    = 2 * time.Second         // of other correspondents: then all that is known is asked
 	checkAll      = 2 * time.Second         // of doubt while no path answers: then all that is known is asked
 	checkWaits    = 4                       // as often as an answer of the path is waited for, at least
-	checkRate     = 2 * time.Millisecond    // between the probes of all sessions together
+	checkRate     = 2 * time.Millisecond    // between the probes of all sessions together,
+	checkOne      = 15 * time.Millisecond   // and of one: the programs hand over 100 answers a second (SHARE_EACH)
 )
 
 // checkedPath is what is known of one path, and what is asked of it.
@@ -286,7 +287,7 @@ func (c *liveness) forgetDoubts(now time.Time, s *session) {
 }
 
 // probeInUse probes each path in use that is not asked already, and returns when to do so
-// again. The more sessions do, the more rarely each does.
+// again. The more sessions do, and the more paths one uses, the more rarely each does.
 func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 	every, inUse, k := time.Duration(0), s.carriers(), &s.check
 	if len(s.entry.Paths) == 1 {
@@ -316,7 +317,7 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 		used := slices.Contains(inUse, h.Path) || !h.avoided.IsZero() || s.bad[h.Path]
 		return !used && now.Sub(h.Heard()) > time.Minute && now.Sub(h.last) > alongIn
 	})
-	return max(every, time.Duration(len(c.sessions))*checkRate)
+	return max(every, time.Duration(len(c.sessions))*checkRate, time.Duration(len(inUse))*checkOne)
 }
 
 // pursue judges a path that has a probe under way. It returns when to do so again.

@@ -64,6 +64,35 @@ func oneOfManyLives(t *testing.T, links [2]int, mode ilnp.Mode, up, down int) {
 	}
 }
 
+// TestManyPathsStay: a session uses as many paths as it has places for, all of which live, or live again after all but
+// one have died. None is avoided in a minute: a session's share of the ring to the daemon is enough for all answers.
+func TestManyPathsStay(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		w := newMany([2]int{5, 5}, ilnp.Duality, 3)
+		w.startEvery(t, 5*time.Millisecond, false)
+		w.server.Flow(w.mobile, 5*time.Millisecond, false)
+		w.Run(3 * time.Second)
+		if dies {
+			w.Tap = func(p Packet) *Packet {
+				isUp := p.Src.L64 == mobileLink(1) && p.Dst.L64 == serverLink(1)
+				if !isUp && (p.Src.L64 != serverLink(1) || p.Dst.L64 != mobileLink(1)) {
+					return nil
+				}
+				return &p
+			}
+			w.Run(15 * time.Second)
+			w.Tap = nil
+		}
+		w.Run(10 * time.Second)
+		w.Told = func(h *Node, e ilnp.Event) {
+			if e.Kind == ilnp.PathAvoided {
+				t.Errorf("died before: %v; %v %s: avoids %v", dies, w.Elapsed(), h.name, e.Path)
+			}
+		}
+		w.Run(time.Minute)
+	}
+}
+
 // departed is when probes and answers to them left, by source and destination.
 type departed map[[2]roam.L64][]time.Duration
 
