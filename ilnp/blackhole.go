@@ -25,6 +25,9 @@ const countsFor = 10 * time.Second
 // countsWait is for how long data stay on the only path, which loses probes, until its counts come.
 const countsWait = time.Second
 
+// onlyEvery is the least time between questions about the only path in use.
+const onlyEvery = time.Second
+
 // suspectLoss takes a sign that data do not arrive on the only path in use.
 func (c *liveness) suspectLoss(now time.Time, s *session) {
 	if len(s.carriers()) == 1 && s.asksReport() {
@@ -90,10 +93,15 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 }
 
 // askOnly asks for the counts of the only path in use along another one, as it leaves probes without an answer: a full
-// queue may swallow these and pass nearly all data.
+// queue may swallow these and pass nearly all data. What is asked elsewhere and its answers are packets of the session,
+// so at neither end it seems silent meanwhile, which shows sooner that the path has died: between two questions there
+// is time for that.
 func (c questions) askOnly(now time.Time, s *session, h *checkedPath) {
-	if len(s.carriers()) == 1 && !h.IsClean() && s.asksReport() {
-		c.suspectLoss(now, s)
+	if len(s.carriers()) != 1 || h.IsClean() || !s.asksReport() {
+		return
+	}
+	if c.suspectLoss(now, s); now.Sub(h.delivery.only) >= onlyEvery {
+		h.delivery.only = now
 		c.askOthers(now, s, h)
 		c.askAbout(now, s, h.Path)
 	}

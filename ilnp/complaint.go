@@ -175,12 +175,12 @@ func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed, s
 // confirmPaths takes an acknowledgement that came over a path: complaints along others have
 // arrived. A path that was avoided before it came is used again at once. If the complaint left later,
 // the path may have healed, and the probe that went with it is waited for. It shows nothing if it may be
-// that of another update, nor of a path that has never answered: a correspondent that could not validate our
-// locator there may not accept data from it.
+// that of another update, nor of a locator of ours at which nothing has come since it is in the set: a
+// correspondent that could not validate it may not accept data from there.
 func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
 	for _, h := range slices.Clone(s.check.paths) {
 		if h.Path == by || now.Sub(h.complained) >= checkAll || h.since.IsZero() || h.complained.Before(h.since) ||
-			h.Heard().IsZero() || s.hasSaidElsewhere(h) {
+			!slices.Contains(s.arrivals, h.Local.L64) || s.hasSaidElsewhere(h) {
 			continue
 		}
 		if h.confirmed = now; h.complained.Before(h.avoided) && h.isOneWay() {

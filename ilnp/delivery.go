@@ -42,6 +42,7 @@ type delivery struct {
 	seen    time.Time // at this time
 	passes  bool      // that nearly all have arrived
 	stays   time.Time // when the doubt last ended in this path's favour
+	only    time.Time // when counts of the only path were last asked for (see askOnly)
 	lossy   time.Time // since when data wait for counts of the only path (see losesData)
 }
 
@@ -101,7 +102,7 @@ func (k *pathCheck) waitsLonger(than *checkedPath) bool {
 }
 
 // isCounted reports whether the correspondent counts what arrives along one of several paths in use, or along the
-// only one, which has filled a queue of late.
+// only one, of which counts have shown of late that it loses probes and not data.
 func (c questions) isCounted(now time.Time, s *session, h *checkedPath) bool {
 	isOne := len(s.entry.Paths) > 1 || h.delivered(now)
 	return isOne && s.asksReport() && s.entry.Counted && slices.Contains(s.entry.Paths, h.Path)

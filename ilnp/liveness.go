@@ -404,7 +404,7 @@ func (c *liveness) settleRound(now time.Time, s *session) {
 		return
 	}
 	s.watch.round++
-	c.probePaths(now, s, paths)
+	c.probePaths(now, s, c.withRoom(now, s, paths))
 	c.arm(&s.schedule, timerProbe, now, max(s.rtt*3/2, settleMin))
 }
 

@@ -35,7 +35,7 @@ const doubtsErred = deliverMost
 
 // hasManyDoubts reports whether so many paths seem dead that has not been decided of that what is asked is spaced.
 func (k *pathCheck) hasManyDoubts(now time.Time, bad map[Path]bool) bool {
-	return !k.hasErred(now) && k.countDoubts(bad) >= doubtsMany
+	return !k.hasErred(now) && k.countDoubts(now, bad) >= doubtsMany
 }
 
 // hasManyDead reports whether so many paths have been found dead that one which nothing shows to work probably is, too.
@@ -46,7 +46,7 @@ func (k *pathCheck) hasManyDead(now time.Time, bad map[Path]bool) bool {
 // isCrowded reports whether so many paths seem dead, or have been found dead and are probed, that few probes are left
 // for each.
 func (k *pathCheck) isCrowded(now time.Time, bad map[Path]bool) bool {
-	return !k.hasErred(now) && k.countDoubts(bad)+k.countDead(now.Add(-deadCrowds), bad) >= doubtsMany
+	return !k.hasErred(now) && k.countDoubts(now, bad)+k.countDead(now.Add(-deadCrowds), bad) >= doubtsMany
 }
 
 // hasErred reports whether answers show that queues may be full: each path is then to be judged by its counts.
@@ -55,9 +55,10 @@ func (k *pathCheck) hasErred(now time.Time) bool {
 }
 
 // countDoubts returns of how many paths that seem dead nothing has been decided.
-func (k *pathCheck) countDoubts(bad map[Path]bool) (n int) {
+func (k *pathCheck) countDoubts(now time.Time, bad map[Path]bool) (n int) {
 	for _, h := range k.paths {
-		isMissed := !h.since.IsZero() && h.missed || h.since.IsZero() && h.unanswered > othersQuick
+		isAsked := h.unanswered > othersQuick && h.left.newest().After(now.Add(-deadCrowds))
+		isMissed := !h.since.IsZero() && h.missed || h.since.IsZero() && isAsked
 		if h.avoided.IsZero() && !bad[h.Path] && isMissed {
 			n++
 		}
@@ -161,6 +162,13 @@ func (c questions) lend(now time.Time, by *checkedPath) {
 // isLate reports whether a doubt has lasted as long as it takes to decide it.
 func (c questions) isLate(now time.Time, h *checkedPath) bool {
 	return now.Sub(h.since) >= c.timingOf(h.Path).Doubt
+}
+
+// mayAwait reports whether the counts of a path in doubt may still come, and the doubt lasts until they do. Where many
+// paths are dead there may be no room for the questions, and it ends in time without them.
+func (c questions) mayAwait(now time.Time, s *session, h *checkedPath) bool {
+	isInTime := !c.isLate(now, h) || !s.check.isCrowded(now, s.bad)
+	return isInTime && h.delivery.answers < deliverCounts && h.awaitsCounts(now, s)
 }
 
 // goesBefore reports whether a question about another path in doubt comes first: one whose counts have been asked for

@@ -37,6 +37,12 @@ func (h *checkedPath) answer(now time.Time, ago time.Duration) {
 	h.Answer(now.Add(-ago), now.Add(-ago-20*msec))
 }
 
+// wasAsked takes that a path that is not in doubt has left so many probes without an answer of late.
+func (h *checkedPath) wasAsked(n int) {
+	h.left.note(h.since)
+	h.since, h.unanswered = time.Time{}, n
+}
+
 // TestManyDoubts: three paths that seem dead are many, as long as nothing is decided of them.
 func TestManyDoubts(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -58,10 +64,16 @@ func TestManyDoubts(t *testing.T) {
 			3, func(_ *session, h *checkedPath) { h.missed, h.unanswered = false, 9 }, false,
 		},
 		"two, and one that left three probes without an answer": {
-			3, func(_ *session, h *checkedPath) { h.since, h.unanswered = time.Time{}, 3 }, true,
+			3, func(_ *session, h *checkedPath) { h.wasAsked(3) }, true,
+		},
+		"two, and one that did so long ago": {
+			3, func(_ *session, h *checkedPath) {
+				h.left.note(h.since.Add(-deadCrowds))
+				h.since, h.unanswered = time.Time{}, 3
+			}, false,
 		},
 		"two, and one that left two": {
-			3, func(_ *session, h *checkedPath) { h.since, h.unanswered = time.Time{}, 2 }, false,
+			3, func(_ *session, h *checkedPath) { h.wasAsked(2) }, false,
 		},
 	} {
 		_, b, s, paths := doubts(t, c.n)

@@ -404,10 +404,8 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 	if now.Before(next) {
 		return next
 	}
-	if c.room(now, s, h) < len(questions{c}.formsAgain(now, s, h)) { // what does not leave has no answer
-		return now.Add(checkAgain)
-	}
-	if h.Heard().Before(h.last) {
+	hasRoom := c.room(now, s, h) >= len(questions{c}.formsAgain(now, s, h))
+	if hasRoom && h.Heard().Before(h.last) { // without room it may be that nothing has left since
 		h.good = 0
 	}
 	switch {
@@ -421,6 +419,8 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 		h.Stay()
 		c.useAgain(now, s, h)
 		return time.Time{}
+	case !hasRoom:
+		return now.Add(checkAgain)
 	case h.good == 0:
 		c.complain(now, s, h) // the last one may have been lost, or its acknowledgement
 	}

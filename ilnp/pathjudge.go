@@ -50,7 +50,7 @@ func (c *liveness) judge(now time.Time, s *session, h *checkedPath, wait time.Du
 		c.complain(now, s, h) // no answer comes: the other direction may be dead
 		c.probeAgain(now, s, h)
 		return now.Add(max(wait, checkAgain))
-	case !fit.IsZero() && h.delivery.answers < deliverCounts && h.awaitsCounts(now, s):
+	case !fit.IsZero() && (questions{c}).mayAwait(now, s, h):
 		return now.Add(c.timingOf(h.Path).Every / 2)
 	case now.Before(fit):
 		questions{c}.probeUndecided(now, s, h, wait) // it may have come back since

@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	trainBytes   = trainPackets * (trainSize + 70) // on a link, with its own header and those of IPv6, ICMPv6 and nonce
 	trainAgain   = time.Second                     // after one that was lost
 	ratesMost    = 4096                            // paths whose rates are kept
+	ratesFew     = 32                              // of which none is forgotten
 )
 
 // pathTrain is the train that is under way on a path.
@@ -69,7 +71,7 @@ func (c *steering) leaveLate(now time.Time, s *session, h *checkedPath) {
 func (c *steering) doubtRate(now time.Time, s *session, p Path) bool {
 	r, anew := c.rates[p].Doubted(now, trainBytes)
 	if anew {
-		c.rates.put(p, r)
+		c.rates.put(now, p, r)
 		delete(s.trains, p) // what is under way may wait in a queue
 	}
 	return anew
@@ -88,8 +90,8 @@ func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 		}
 		delete(s.trains, p)
 		if t.check {
-			c.rates.put(p, c.rates[p].Checked(now))
-		} else if c.rates.put(p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
+			c.rates.put(now, p, c.rates[p].Checked(now))
+		} else if c.rates.put(now, p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
 			c.upsert(now, s, s.entry.Paths) // TCP waits no longer
 			return
 		}
@@ -142,7 +144,7 @@ func (c *steering) noteTrain(now time.Time, s *session, pr probe, bytes float64)
 	} else {
 		r = r.With(now, bytes)
 	}
-	c.rates.put(pr.path, r)
+	c.rates.put(now, pr.path, r)
 }
 
 // arrivalOf returns when a probe arrived, given its answer.
@@ -154,8 +156,12 @@ func (c *steering) arrivalOf(now time.Time, s *session, pr probe, p ilnpwire.Pac
 	return a
 }
 
-// put keeps the rate of a path.
-func (rs rates) put(p Path, r multipath.Rate) {
+// put keeps the rate of a path. A host that moves leaves its paths behind: each time that there are twice as
+// many, those that do not count any more are forgotten.
+func (rs rates) put(now time.Time, p Path, r multipath.Rate) {
+	if n := len(rs); n >= ratesFew && n&(n-1) == 0 {
+		maps.DeleteFunc(rs, func(_ Path, r multipath.Rate) bool { return r.IsOld(now) })
+	}
 	if len(rs) >= ratesMost {
 		clear(rs) // they are measured anew
 	}

@@ -249,3 +249,25 @@ func TestLatePathIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestRatesOfOldPathsAreForgotten: a host that moves once a second keeps the rates of the paths of late, not of all.
+func TestRatesOfOldPathsAreForgotten(t *testing.T) {
+	const each, paths = time.Second, 3000
+	rs, now := make(rates), epoch
+	for i := range paths {
+		now = now.Add(each)
+		p := Path{Local: roam.LinkLocator{Link: 1, L64: roam.L64(i)}, Remote: 1}
+		rs.put(now, p, multipath.Rate{}.With(now, 1e6))
+		if lasting := int(multipath.RateLasts / each); len(rs) > 2*lasting {
+			t.Fatalf("%d rates after %d paths, of which %d count", len(rs), i+1, lasting)
+		}
+		if !rs[p].Measured(now).Wants {
+			t.Fatal("one train suffices")
+		}
+	}
+	for i := paths - 100; i < paths; i++ {
+		if _, ok := rs[Path{Local: roam.LinkLocator{Link: 1, L64: roam.L64(i)}, Remote: 1}]; !ok {
+			t.Fatalf("the rate of path %d is gone after %v", i, time.Duration(paths-i)*each)
+		}
+	}
+}

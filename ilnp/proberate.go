@@ -1,15 +1,21 @@
 package ilnp
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // While many paths seem dead or have been found dead, so many probes leave along one in alongIn, at most, whatever
-// they are about, and as many answers to those of the correspondent: 20 in all. What is more waits, but for a round of
-// all that is known. Locator Updates are not among them. A level that probes more often than Normal has more.
+// they are about, and as many answers to those of the correspondent: 20 in all. What is more waits. Not limited is what
+// leaves seldom: a round of all that is known, what measures a path (its loss, its rate, the size of its packets), what
+// looks for other ways, and what the user asks for. Locator Updates are not among them. A level that probes
+// more often than Normal has more.
 const (
 	alongMost  = 10
 	alongOwn   = 3 // of them are kept for what is asked about the path itself
 	alongIn    = time.Second
 	alongEvery = 20 // thirds of Timing.Every
+	formsMost  = 2  // in which a probe may leave at once
 )
 
 // departures is when the last probes left along a path.
@@ -39,4 +45,13 @@ func (c *node) room(now time.Time, s *session, h *checkedPath) (n int) {
 		}
 	}
 	return n
+}
+
+// withRoom returns those of several paths along which a probe of a round is to leave. The others have left as many
+// without an answer as they may have in alongIn.
+func (c *node) withRoom(now time.Time, s *session, paths []Path) []Path {
+	return slices.DeleteFunc(paths, func(p Path) bool {
+		h := s.check.find(p)
+		return h != nil && h.unanswered > othersQuick && c.room(now, s, h) < formsMost
+	})
 }

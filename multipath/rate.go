@@ -139,9 +139,15 @@ func (r Rate) Checked(now time.Time) Rate {
 	return r
 }
 
+// IsOld reports whether a rate does not count any more.
+func (r Rate) IsOld(now time.Time) bool {
+	age := now.Sub(r.at)
+	return age < 0 || age >= RateLasts
+}
+
 // lasting returns the rate, or none if it is too old.
 func (r Rate) lasting(now time.Time) Rate {
-	if age := now.Sub(r.at); age < 0 || age >= RateLasts {
+	if r.IsOld(now) {
 		return Rate{}
 	}
 	return r

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -157,11 +158,22 @@ func (p *plane) remove(key ilnp.SessionKey) {
 		return
 	}
 	p.forget(e)
+	p.evict(e)
 	delete(p.entries, key)
 	p.inOrder = nil
 	if e.bearsName() {
 		p.dropPending(decide.Key{Local: e.LocalNID, Remote: e.RemoteNID})
 	}
+}
+
+// evict drops what only the session could use. The kernel does so when it needs the place: both maps are LRU.
+func (p *plane) evict(e *entry) {
+	maps.DeleteFunc(p.state.Allowances, func(k decide.AllowanceKey, _ *decide.Allowance) bool {
+		return k.Slot == e.session.Slot
+	})
+	maps.DeleteFunc(p.state.PathCounts, func(k decide.PathKey, _ *decide.PathCounts) bool {
+		return k.Near.NID == e.LocalNID && k.Far.NID == e.RemoteNID
+	})
 }
 
 // bearsName reports whether the entry's remote alias is the peer's NID.

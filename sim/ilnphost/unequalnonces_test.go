@@ -219,6 +219,37 @@ func TestNewLinkThatNothingComesBy(t *testing.T) {
 	}
 }
 
+// TestLinkComesBackOneWay: a link of a host in duality goes, and is back a minute later without anything that comes by
+// it. The peer has forgotten the locator meanwhile, cannot validate it, and knows the host by no record. What the host
+// knew of the link before does not count: no datagram is lost.
+func TestLinkComesBackOneWay(t *testing.T) {
+	ways := map[string][2]func(h *Node){
+		"disabled": {func(h *Node) { h.Disable(2, true) }, func(h *Node) { h.Disable(2, false) }},
+		"down":     {func(h *Node) { h.Down(2) }, func(h *Node) { h.Up(2, netB, near, roam.Infinite) }},
+		"unused":   {func(h *Node) { h.SetMode(ilnp.Hard) }, func(h *Node) { h.SetMode(ilnp.Duality) }},
+	}
+	for name, way := range ways {
+		for _, lengths := range [][2]uint8{{4, 12}, {12, 4}, {4, 4}} {
+			for _, acquainted := range []bool{true, false} {
+				w, f := newUnrecorded(t, lengths, acquainted)
+				w.Run(20 * time.Second)
+				w.mobile.Up(2, netB, near, roam.Infinite)
+				w.Run(time.Minute)
+				way[0](w.mobile)
+				w.Run(time.Minute)
+				way[1](w.mobile)
+				w.mobile.CutOneWay(2, sim.Backward)
+				w.Run(30 * time.Second)
+				from := w.Elapsed()
+				w.Run(2 * time.Minute)
+				if lost := f.Lost(from, w.Elapsed()-10*time.Second); lost > 2 {
+					t.Errorf("%s, %v, acquainted %v: %d lost", name, lengths, acquainted, lost)
+				}
+			}
+		}
+	}
+}
+
 // TestLinksThatLiveOneWayEach: one link of a host loses all that leaves by it, the other one all that comes by it. Its
 // data take the latter, where its peer cannot validate it, and knows it by no record. In duality with a peer that has not
 // shown that it runs Roam the host finds no way: docs/design/liveness.md.
