@@ -100,10 +100,12 @@ func (c questions) askOnly(now time.Time, s *session, h *checkedPath) {
 	if len(s.carriers()) != 1 || h.IsClean() || !s.asksReport() {
 		return
 	}
-	if c.suspectLoss(now, s); now.Sub(h.delivery.only) >= onlyEvery {
+	c.suspectLoss(now, s)
+	if now.Sub(h.delivery.only) < max(onlyEvery, 2*c.timingOf(h.Path).Silence) {
+		return
+	}
+	if c.askOthers(now, s, h); c.askAbout(now, s, h.Path) {
 		h.delivery.only = now
-		c.askOthers(now, s, h)
-		c.askAbout(now, s, h.Path)
 	}
 }
 

@@ -424,7 +424,10 @@ func read(c *Core, now time.Time, s *session, a Activity, mayAsk bool) (asked in
 	s.lastRx, s.lastTx = later(s.lastRx, a.LastRx), later(s.lastTx, a.LastTx)
 	s.lastNonceRx = later(s.lastNonceRx, a.LastNonceRx)
 	c.knowsLocator(now, s, a.NonceAt)
-	c.noteArrival(now, s, a.NonceAt)
+	if a.WithNonce != s.withNonce { // else it is where one came at any time before
+		s.withNonce = a.WithNonce
+		c.noteArrival(now, s, a.NonceAt)
+	}
 	s.noteUse(a)
 	if !c.judgeIdle(now, s) {
 		return 0

@@ -29,10 +29,11 @@ func (c *liveness) askAlive(now time.Time, s *session, h *checkedPath) {
 	questions{c}.askAbout(now, s, h.Path)
 }
 
-// askAbout asks for the counts of a path along another one that has answered of late, in use if there is one.
-func (c questions) askAbout(now time.Time, s *session, about Path) {
+// askAbout asks for the counts of a path along another one that has answered of late, in use if there is one, and
+// reports whether there is any.
+func (c questions) askAbout(now time.Time, s *session, about Path) bool {
 	if !s.asksReport() || !s.entry.Counted {
-		return
+		return false
 	}
 	paths := append(slices.Clone(s.entry.Paths), c.others(now, s)...)
 	i := slices.IndexFunc(paths, func(p Path) bool {
@@ -43,6 +44,7 @@ func (c questions) askAbout(now time.Time, s *session, about Path) {
 	if i >= 0 {
 		c.askAside(now, s, probe{path: paths[i], about: about})
 	}
+	return i >= 0
 }
 
 // takeAlive takes the counts of a path of which only our direction lived, and avoids it if nothing has

@@ -405,7 +405,7 @@ func (c *liveness) pursueAvoided(now time.Time, s *session, h *checkedPath) time
 		return next
 	}
 	hasRoom := c.room(now, s, h) >= len(questions{c}.formsAgain(now, s, h))
-	if hasRoom && h.Heard().Before(h.last) { // without room it may be that nothing has left since
+	if h.Heard().Before(h.last) {
 		h.good = 0
 	}
 	switch {

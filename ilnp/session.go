@@ -85,6 +85,7 @@ type session struct {
 	asksByRecord   bool       // that it runs Roam is remembered of an earlier session
 	checks         int        // by command, before there was a nonce
 	toldInUDP      bool       // a Locator Update of the correspondent came in UDP
+	withNonce      uint32     // packets of TCP and UDP with its nonce, when they were last counted
 	arrivals       []roam.L64 // our locators in its set at which packets with its nonce have come
 	strayed        bool       // probes have left from locators that the last update does not list
 	rtt            time.Duration
@@ -308,9 +309,7 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 // upsert writes the entry if it differs from what the data plane has.
 func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	c.noteLeft(now, s, paths)
-	s.arrivals = slices.DeleteFunc(s.arrivals, func(l roam.L64) bool {
-		return !c.host.isActive(l) && !s.update.lists(l)
-	})
+	s.arrivals = slices.DeleteFunc(s.arrivals, func(l roam.L64) bool { return !c.mayArrive(s, paths, l) })
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought,

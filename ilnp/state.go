@@ -373,6 +373,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.restoreEncap(now, v.Encapsulated)
 	s.known = v.Known
 	s.check.restorePaths(v.Paths)
+	s.arrivals = s.check.arrivals()
 	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long
 	c.preinstalled.giveWay(s.key)

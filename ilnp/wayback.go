@@ -74,9 +74,15 @@ func keepsNonce(s *session, paths []Path) bool {
 		slices.ContainsFunc(paths, func(p Path) bool { return !slices.Contains(s.arrivals, p.Local.L64) })
 }
 
+// mayArrive reports whether the peer may know a locator of ours at present: what came there before shows nothing.
+func (c *steering) mayArrive(s *session, paths []Path, at roam.L64) bool {
+	isUsed := slices.ContainsFunc(paths, func(p Path) bool { return p.Local.L64 == at })
+	return isUsed || c.host.isActive(at) || s.update.lists(at)
+}
+
 // noteArrival takes that a packet of the peer with its nonce has come to a locator of ours.
 func (c *steering) noteArrival(now time.Time, s *session, at roam.L64) {
-	if slices.Contains(s.arrivals, at) || !c.host.has(at) {
+	if slices.Contains(s.arrivals, at) || !c.mayArrive(s, s.entry.Paths, at) {
 		return
 	}
 	if s.arrivals = append(s.arrivals, at); s.entry.NonceAlways && !s.nonceAlways {

@@ -49,27 +49,35 @@ func TestLivingDirectionStays(t *testing.T) {
 }
 
 // TestLivingDirectionStaysOverARestart: the daemon of the host that misses the answers is replaced. The new one knows
-// that the path has answered once, and that its own direction is the one that lives.
+// that the path has answered once, and that its own direction is the one that lives. The host may be the one with
+// several links: nothing comes to its locator there any more.
 func TestLivingDirectionStaysOverARestart(t *testing.T) {
-	for seed := range uint64(10) {
-		p := newForked(t, ilnp.Duality, multipath.Normal, 1+seed, near)
-		p.Run(2 * time.Second)
-		p.cut(2, sim.Forward)
-		p.Run(5*time.Second + time.Duration(p.Rand().IntN(2000))*time.Millisecond)
-		avoided := p.server.Count(ilnp.PathAvoided)
-		if err := p.server.Restart(); err != nil {
-			t.Fatal(err)
-		}
-		restarted := p.Elapsed()
-		p.Run(20 * time.Second)
-		if n := p.server.Count(ilnp.PathAvoided) - avoided; n > 0 {
-			t.Errorf("seed %d: the living direction was left %d times after a restart", seed, n)
-		}
-		if p.down.By(p.Elapsed()-10*time.Second, p.Elapsed()-time.Second)[netB] == 0 {
-			t.Errorf("seed %d: the living direction carries nothing", seed)
-		}
-		if _, lost := p.down.gapAfter(restarted, p.Elapsed()); lost > 0 {
-			t.Errorf("seed %d: %v of the living direction lost", seed, lost)
+	for _, isMobile := range []bool{false, true} {
+		for seed := range uint64(10) {
+			p := newForked(t, ilnp.Duality, multipath.Normal, 1+seed, near)
+			host, flow, dies := p.server, p.down, sim.Forward
+			if isMobile {
+				host, flow, dies = p.mobile, p.up, sim.Backward
+			}
+			p.Run(2 * time.Second)
+			p.cut(2, dies)
+			p.Run(5*time.Second + time.Duration(p.Rand().IntN(2000))*time.Millisecond)
+			avoided := host.Count(ilnp.PathAvoided)
+			if err := host.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			restarted := p.Elapsed()
+			p.Run(20 * time.Second)
+			if n := host.Count(ilnp.PathAvoided) - avoided; n > 0 {
+				t.Errorf("%s, seed %d: the living direction was left %d times after a restart", host.name, seed, n)
+			}
+			if !isMobile && flow.By(p.Elapsed()-10*time.Second, p.Elapsed()-time.Second)[netB] == 0 ||
+				len(p.mobile.peer(p.server).Paths) < 2 && isMobile {
+				t.Errorf("%s, seed %d: the living direction carries nothing", host.name, seed)
+			}
+			if _, lost := flow.gapAfter(restarted, p.Elapsed()); lost > 0 {
+				t.Errorf("%s, seed %d: %v of the living direction lost", host.name, seed, lost)
+			}
 		}
 	}
 }

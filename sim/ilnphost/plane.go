@@ -158,8 +158,8 @@ func (p *plane) remove(key ilnp.SessionKey) {
 		return
 	}
 	p.forget(e)
-	p.evict(e)
 	delete(p.entries, key)
+	p.evict(e)
 	p.inOrder = nil
 	if e.bearsName() {
 		p.dropPending(decide.Key{Local: e.LocalNID, Remote: e.RemoteNID})
@@ -171,6 +171,11 @@ func (p *plane) evict(e *entry) {
 	maps.DeleteFunc(p.state.Allowances, func(k decide.AllowanceKey, _ *decide.Allowance) bool {
 		return k.Slot == e.session.Slot
 	})
+	for _, o := range p.entries {
+		if o.LocalNID == e.LocalNID && o.RemoteNID == e.RemoteNID {
+			return
+		}
+	}
 	maps.DeleteFunc(p.state.PathCounts, func(k decide.PathKey, _ *decide.PathCounts) bool {
 		return k.Near.NID == e.LocalNID && k.Far.NID == e.RemoteNID
 	})

@@ -223,27 +223,41 @@ func TestNewLinkThatNothingComesBy(t *testing.T) {
 // it. The peer has forgotten the locator meanwhile, cannot validate it, and knows the host by no record. What the host
 // knew of the link before does not count: no datagram is lost.
 func TestLinkComesBackOneWay(t *testing.T) {
-	ways := map[string][2]func(h *Node){
-		"disabled": {func(h *Node) { h.Disable(2, true) }, func(h *Node) { h.Disable(2, false) }},
-		"down":     {func(h *Node) { h.Down(2) }, func(h *Node) { h.Up(2, netB, near, roam.Infinite) }},
-		"unused":   {func(h *Node) { h.SetMode(ilnp.Hard) }, func(h *Node) { h.SetMode(ilnp.Duality) }},
+	ways := map[string][2]func(h *Node, link roam.LinkID, at roam.L64){
+		"disabled": {
+			func(h *Node, link roam.LinkID, _ roam.L64) { h.Disable(link, true) },
+			func(h *Node, link roam.LinkID, _ roam.L64) { h.Disable(link, false) },
+		},
+		"down": {
+			func(h *Node, link roam.LinkID, _ roam.L64) { h.Down(link) },
+			func(h *Node, link roam.LinkID, at roam.L64) { h.Up(link, at, near, roam.Infinite) },
+		},
+		"unused": {
+			func(h *Node, _ roam.LinkID, _ roam.L64) { h.SetMode(ilnp.Hard) },
+			func(h *Node, _ roam.LinkID, _ roam.L64) { h.SetMode(ilnp.Duality) },
+		},
 	}
 	for name, way := range ways {
-		for _, lengths := range [][2]uint8{{4, 12}, {12, 4}, {4, 4}} {
+		for i, lengths := range [][2]uint8{{4, 12}, {12, 4}, {4, 4}, {4, 12}, {12, 4}, {4, 4}} {
 			for _, acquainted := range []bool{true, false} {
 				w, f := newUnrecorded(t, lengths, acquainted)
+				w.mobile.Flow(w.server, 5*time.Second, true)
 				w.Run(20 * time.Second)
 				w.mobile.Up(2, netB, near, roam.Infinite)
 				w.Run(time.Minute)
-				way[0](w.mobile)
+				link, at := roam.LinkID(1), netA // by which the first packets came, which had a nonce
+				if i < 3 {
+					link, at = 2, netB
+				}
+				way[0](w.mobile, link, at)
 				w.Run(time.Minute)
-				way[1](w.mobile)
-				w.mobile.CutOneWay(2, sim.Backward)
+				way[1](w.mobile, link, at)
+				w.mobile.CutOneWay(link, sim.Backward)
 				w.Run(30 * time.Second)
 				from := w.Elapsed()
 				w.Run(2 * time.Minute)
 				if lost := f.Lost(from, w.Elapsed()-10*time.Second); lost > 2 {
-					t.Errorf("%s, %v, acquainted %v: %d lost", name, lengths, acquainted, lost)
+					t.Errorf("%s link %d, %v, acquainted %v: %d lost", name, link, lengths, acquainted, lost)
 				}
 			}
 		}
