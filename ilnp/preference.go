@@ -55,11 +55,6 @@ func (h *host) isActive(l64 roam.L64) bool {
 	return slices.ContainsFunc(h.active, func(a roam.LinkLocator) bool { return a.L64 == l64 })
 }
 
-// has reports whether a locator is one of ours, in use or not.
-func (h *host) has(l64 roam.L64) bool {
-	return slices.ContainsFunc(h.locals, func(l *local) bool { return l.L64 == l64 })
-}
-
 // prefer gives the locators of a list the preferences that they have if those that satisfy
 // uses are in use.
 func (h *host) prefer(list []listed, uses func(roam.L64) bool) {
