@@ -36,6 +36,7 @@ type handshake struct {
 	tries      int
 	since      time.Time
 	seen       time.Time // when the peer was last seen, and an offer went where it was
+	went       places    // where the offers went
 	insists    bool      // an answer counts although the peer says that its session stands
 }
 
@@ -45,12 +46,28 @@ type crossed struct {
 	nonce Nonce // of this host, in the session that the offer was for
 }
 
+// places is where messages with one secret went. Whoever shows the secret has received one of them: at which place is
+// known only if there is one. A peer that lies names others as its own.
+type places struct {
+	only    roam.L64 // 0: none
+	several bool
+}
+
+func (ps *places) add(l roam.L64) {
+	ps.several = ps.several || ps.only != 0 && ps.only != l
+	ps.only = l
+}
+
+// are reports whether a locator is the only place.
+func (ps places) are(l roam.L64) bool { return !ps.several && ps.only == l }
+
 // agreement is what both ends have after a proof.
 type agreement struct {
 	root      []byte
 	theirs    [nidkey.KeyLen]byte // ephemeral key of the peer
 	last      ilnpwire.Proof      // our answer, or our confirmation, which goes again to what it is for
-	path      Path                // by which it went
+	path      Path                // by which it went first
+	went      places              // where our answer went, or our offers: what answers them was received there
 	encap     bool                // in UDP
 	reached   bool                // the offer answered a challenge from there
 	initiator bool

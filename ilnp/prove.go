@@ -134,7 +134,14 @@ func (c handshakes) offerAlong(now time.Time, s *session, by Path, encap bool) {
 		c.offer(now, s)
 		return
 	}
-	c.sendProof(now, s, by, encap, s.hs.offers[len(s.hs.offers)-1])
+	c.sendOffer(now, s, by, encap)
+}
+
+// sendOffer sends the newest offer.
+func (c handshakes) sendOffer(now time.Time, s *session, path Path, encap bool) {
+	h := s.hs
+	h.went.add(path.Remote)
+	c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
 }
 
 // repliedUnproven handles a reply to a probe from a peer that has to prove itself. It shows that the node there has
@@ -204,7 +211,7 @@ func (c handshakes) offer(now time.Time, s *session) {
 			form = FormUDP
 		}
 		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
-		c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
+		c.sendOffer(now, s, path, encap)
 	}
 }
 
@@ -385,8 +392,8 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
 	c.sendProof(now, s, o.path, o.encap, p)
 	return &agreement{
-		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, encap: o.encap, reached: o.reached, since: now,
-		reports: o.proof.Reports,
+		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, went: places{only: o.path.Remote},
+		encap: o.encap, reached: o.reached, since: now, reports: o.proof.Reports,
 	}
 }
 
@@ -404,6 +411,7 @@ func (c handshakes) answerAgain(now time.Time, s *session, a *agreement, path Pa
 	if encap {
 		form = FormUDP
 	}
+	a.went.add(path.Remote)
 	c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
 	c.sendProof(now, s, path, encap, a.last)
 }

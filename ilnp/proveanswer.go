@@ -147,7 +147,8 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	q.Token = tokenOf(root, q)
 	q = sealProof(k.proofKey(s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
 	s.agreed = &agreement{
-		root: root, theirs: p.Proof.Ephemeral, last: q, initiator: true, confirmed: true, reports: p.Proof.Reports,
+		root: root, theirs: p.Proof.Ephemeral, last: q, went: h.went, initiator: true, confirmed: true,
+		reports: p.Proof.Reports,
 	}
 	if h.tries == 1 && len(h.offers) == 1 {
 		s.noteRTT(now.Sub(h.since), by.Local)
@@ -205,7 +206,9 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 	}
 	if a := s.agreed; !a.confirmed {
 		a.confirmed, s.crossed, c.known[p.Src.NID].follows = true, nil, true
-		c.validated(now, s, a.path.Remote)
+		if a.went.are(a.path.Remote) { // else a probe, which is on its way, validates it
+			c.validated(now, s, a.path.Remote)
+		}
 		c.writeConfirmed(now, s)
 		if !s.owned {
 			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))

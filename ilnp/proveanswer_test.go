@@ -1,10 +1,13 @@
 package ilnp
 
 import (
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"roam"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
 )
 
 // asked is a host whose offer is under way, and what a peer may answer.
@@ -146,6 +149,54 @@ func TestConfirmationValidates(t *testing.T) {
 	if r = p.session(p.b).remotes.find(netA); r == nil || !r.validated {
 		t.Errorf("after it the locator is %+v", r)
 	}
+}
+
+// movedTo returns a packet as if it had left from another locator.
+func movedTo(t *testing.T, packet []byte, l roam.L64) []byte {
+	t.Helper()
+	b := slices.Clone(packet)
+	binary.BigEndian.PutUint64(b[8:], uint64(l))
+	if err := ip6.FinishL4(b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestProofValidatesOnePlace: a peer that names another node's locator as its own, and sends from there, does not have it
+// validated by what it has received elsewhere.
+func TestProofValidatesOnePlace(t *testing.T) {
+	t.Run("an answer that went to two places", func(t *testing.T) {
+		p := newProofBench(t)
+		p.remember()
+		p.a.prefix(2, netQ, roam.Infinite)
+		p.lossy = func(q ilnpwire.Packet) bool { // an update confirms the answer as well
+			return q.Seal != nil || q.Proof != nil && q.Proof.Step == ilnpwire.ProofConfirm
+		}
+		p.open()
+		first, offer := p.last(ilnpwire.ProofOffer)
+		_, confirmation := p.last(ilnpwire.ProofConfirm)
+		p.b.receive(1, movedTo(t, offer, netA^netQ^first.Src.L64))
+		p.b.receive(1, confirmation)
+		if r := p.session(p.b).remotes.find(first.Src.L64); r == nil || r.validated {
+			t.Errorf("the locator of the first offer is %+v", r)
+		}
+		if p.session(p.b).agreed.isOpen() {
+			t.Error("the answer is not confirmed")
+		}
+	})
+	t.Run("an answer from where no offer went", func(t *testing.T) {
+		p := newProofBench(t)
+		p.remember()
+		p.b.prefix(2, netQ, roam.Infinite)
+		p.lossy = func(q ilnpwire.Packet) bool { return q.Proof != nil && q.Proof.Step == ilnpwire.ProofAnswer }
+		p.open()
+		_, answer := p.last(ilnpwire.ProofAnswer)
+		p.a.receive(1, movedTo(t, answer, netQ))
+		s := p.session(p.a)
+		if r := s.remotes.find(netQ); s.state != Established || r == nil || r.validated {
+			t.Errorf("the session is %v, the locator %+v", s.state, r)
+		}
+	})
 }
 
 // TestProofWithoutNonce is refused as such.

@@ -160,12 +160,12 @@ static __always_inline enum match match_of(struct __sk_buff *skb, const struct s
 	}
 	if (!same_nonce(&p->remote_nonce, &in->c.nonce))
 		return OTHER_NONCE;
-	d->last_nonce_rx = moment(coarse_ns());
 	if (!known && !seen && p->flags & ENTRY_UNCONFIRMED) {
 		if (has_share(d, 0))
 			tell_of(skb, in, p, EV_LOCATOR, 0);
-		return UNCONFIRMED;
+		return UNCONFIRMED; /* no sign of the peer's life: whoever read the nonce once may send it */
 	}
+	d->last_nonce_rx = moment(coarse_ns());
 	/* The program does not follow a peer whose locator changes with every packet. */
 	if (!known && !seen && !has_share(d, 0)) {
 		count(DROP_RING_SHARE);

@@ -28,7 +28,8 @@ struct slot_user {
 /* The key of the MACs of the peer's Locator Updates, in a keyed session. */
 struct update_key {
 	__u64 key[2];  /* SipHash; the daemon writes it, */
-	__u64 counter; /* and the programs: of the newest update with a right MAC */
+	__u64 counter; /* and the programs: of the newest update with a right MAC, */
+	__u64 acks;    /* and of the newest acknowledgement */
 };
 
 /* A table of a session that has used a slot. */

@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 33,
+	ABI = 34,
 };
 
 #define MAX_UPLINKS 16

@@ -24,6 +24,7 @@ struct mac_option {
 
 enum sealed {
 	UNSEALED, /* no MAC, a wrong one, or a message of another form: the daemon decides */
+	REPEATED, /* the MAC is right, but a newer message has come: whoever saw it may have sent a copy */
 	SEALED,   /* the MAC is right */
 	FOLLOWED, /* and it is the newest update, and lists the locator that it came from */
 };
@@ -90,7 +91,7 @@ __noinline int check_update(struct __sk_buff *skb, const struct inbound *in, str
 {
 	struct mac_option o;
 	struct sip s;
-	__u64 w, first;
+	__u64 w, first, counter;
 	__u32 n, at;
 
 	if (!in || !k || bpf_skb_load_bytes(skb, in->c.at, &w, 8))
@@ -114,9 +115,16 @@ __noinline int check_update(struct __sk_buff *skb, const struct inbound *in, str
 	s.v1 ^= 0xdd;
 	if (first != o.mac[0] || sip_sum(&s) != o.mac[1])
 		return UNSEALED;
-	if ((w >> 40 & 0xff) != UPDATE_ADVERTISEMENT || bpf_be64_to_cpu(o.counter) <= k->counter)
+	counter = bpf_be64_to_cpu(o.counter);
+	if ((w >> 40 & 0xff) != UPDATE_ADVERTISEMENT) {
+		if (counter <= k->acks)
+			return REPEATED;
+		k->acks = counter;
 		return SEALED;
-	k->counter = bpf_be64_to_cpu(o.counter);
+	}
+	if (counter <= k->counter)
+		return REPEATED;
+	k->counter = counter;
 	return lists_source(skb, in, n) ? FOLLOWED : SEALED;
 }
 
@@ -137,7 +145,7 @@ __noinline int takes_update(struct __sk_buff *skb, const struct session_entry *p
 	if (!k)
 		return strange ? has_share(d, len) : has_update_share(d, len);
 	sealed = check_update(skb, in, k);
-	if (sealed == UNSEALED)
+	if (sealed == UNSEALED || sealed == REPEATED)
 		return has_share(d, len);
 	if (sealed == FOLLOWED && strange) {
 		d->hint = in->src.l64;

@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 33
+	bpfAbiNumberABI bpfAbiNumber = 34
 )
 
 type bpfAddr struct {
@@ -520,6 +520,7 @@ type bpfUpdateKey struct {
 	_       structs.HostLayout
 	Key     [2]uint64
 	Counter uint64
+	Acks    uint64
 }
 
 type bpfUplink struct {

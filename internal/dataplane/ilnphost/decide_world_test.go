@@ -228,7 +228,7 @@ func (r *decideRig) model() *decide.State {
 			}
 		}
 		if k, there := w.keys[userOf(p)]; there {
-			m.UpdateKey = &decide.UpdateKey{Key: macBytes(k.Key), Counter: k.Counter}
+			m.UpdateKey = &decide.UpdateKey{Key: macBytes(k.Key), Counter: k.Counter, Acks: k.Acks}
 		}
 		s.Put(m)
 	}

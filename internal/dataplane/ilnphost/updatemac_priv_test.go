@@ -240,34 +240,66 @@ func TestUpdateWithoutLocators(t *testing.T) {
 	}
 }
 
-// TestUpdateFlood: updates without the right MAC, from whoever has read the nonce, leave the
-// share of the peer's own updates alone.
+// TestUpdateFlood: updates and acknowledgements without a right MAC, and copies of those with one, leave the share of the
+// ring that the peer's own have.
 func TestUpdateFlood(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	r.upsert(keyedFor())
-	own := func(counter uint64) int {
-		r.ingress(moveTo(there, counter).packet(t))
-		n := 0
+	counter := uint64(100)
+	own := func(op ilnpwire.Operation) (packet []byte, handed int) {
+		counter++
+		u := moveTo(there, counter)
+		u.op = op
+		packet = u.packet(t)
+		r.ingress(packet)
 		for _, e := range r.events() {
 			if e.Kind == Control {
-				n++
+				handed++
 			}
 		}
-		return n
+		return packet, handed
 	}
-	if own(101) != 1 {
+	seen, n := own(ilnpwire.Advertisement)
+	answer, m := own(ilnpwire.Acknowledgement)
+	if n != 1 || m != 1 {
 		t.Fatal("an update does not reach the daemon")
 	}
 	forged := moveTo(there, 1<<60)
 	forged.key[0] ^= 1
-	for range 2000 {
-		r.ingress(update(t, there, theirNonce))
-		r.ingress(forged.packet(t))
+	for what, packets := range map[string][][]byte{
+		"without a right MAC":            {update(t, there, theirNonce), forged.packet(t)},
+		"copied":                         {seen},
+		"copied, acknowledgements among": {answer},
+	} {
+		for range 2000 {
+			for _, b := range packets {
+				r.ingress(b)
+			}
+		}
+		r.events()
+		for _, op := range []ilnpwire.Operation{ilnpwire.Advertisement, ilnpwire.Acknowledgement} {
+			if _, n := own(op); n != 1 {
+				t.Errorf("a flood of updates, %s, keeps out the peer's own (operation %d)", what, op)
+			}
+		}
 	}
-	r.events()
-	if own(102) != 1 {
-		t.Error("a flood of updates without a right MAC keeps out the peer's own")
+}
+
+// TestStrangersNonce: in a keyed session the nonce from a locator that is not the peer's is no sign that the peer lives.
+func TestStrangersNonce(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	p := keyedFor()
+	r.upsert(p)
+	for _, c := range []struct {
+		from  roam.L64
+		lives bool
+	}{{else1, false}, {there, true}} {
+		r.ingress(fromPeer(c.from, theirNonce, ip6.UDP, udp(9)))
+		if at := r.notedAt(r.known[p.Key].Slot).LastNonceRx; at == 0 == c.lives {
+			t.Errorf("from %v: the nonce last came at tick %d", c.from, at)
+		}
 	}
 }
 

@@ -41,6 +41,9 @@ func takenOver(b book, own *nidkey.Key, reader roam.NID, r naming.Record) (next 
 	if err := vouched(own, reader, old, v); err != nil {
 		return b, 0, err
 	}
+	if err := takesNobodysPlace(b, r); err != nil {
+		return b, 0, err
+	}
 	if in := b.inHosts(b.Written(v.Old)); len(in) > 0 {
 		return b, 0, control.Errorf(control.CodeConflict, "%v is written in %s, which Roam does not edit", v.Old,
 			in[0].Place).WithHint("its key vouches for the new one: put this line there, then `roam config reload`: %s",
@@ -48,6 +51,21 @@ func takenOver(b book, own *nidkey.Key, reader roam.NID, r naming.Record) (next 
 	}
 	next, err = b.succeed(v.Old, succession(old, r))
 	return next, v.Old, err
+}
+
+// takesNobodysPlace returns why a key that another one vouches for cannot be that of its identifier, or nil. A key may
+// vouch for one of its own owner only, so neither for an identifier that is no hash, which could be anybody's, nor for
+// one that is known with another key.
+func takesNobodysPlace(b book, r naming.Record) error {
+	if !r.Key.Hashed {
+		return control.Errorf(control.CodeInvalid, "the line brings a new key for %v, which is not its hash: it may be the "+
+			"identifier of another node", r.NID).WithHint("`roam key rotate` prints no such line: do not trust whoever sent it")
+	}
+	if known := b.record(r.NID); known.Key.Present() && known.Key.Public != r.Key.Public {
+		return control.Errorf(control.CodeConflict, "node %v is known already, with another key", r.NID).
+			WithHint("`roam add --replace LINE` with a line of `roam export` there, if you trust the way that it came")
+	}
+	return nil
 }
 
 // vouched returns why the key of a record does not vouch for a line, or nil.

@@ -57,13 +57,18 @@ func claimOf(k nidkey.Key) nidkey.Claim {
 // line returns the pairing line of the new key, for a reader, as `by` makes it.
 func (r *rotation) line(t *testing.T, by nidkey.Key, reader nidkey.Key) naming.Record {
 	t.Helper()
+	return r.lineOf(t, r.next.NID, claimOf(r.next), by, reader)
+}
+
+// lineOf is line with another identifier and key than those of the rotation.
+func (r *rotation) lineOf(t *testing.T, nid roam.NID, key nidkey.Claim, by, reader nidkey.Key) naming.Record {
+	t.Helper()
 	secret, err := by.Shared(reader.Public)
 	if err != nil {
 		t.Fatal(err)
 	}
 	record := naming.Record{
-		NID: r.next.NID, Names: []string{"other"}, Key: claimOf(r.next),
-		Locators: []naming.Locator{{L64: 0x2001_0db8_0009_0001, Preference: 10}},
+		NID: nid, Names: []string{"other"}, Key: key, Locators: []naming.Locator{{L64: 0x2001_0db8_0009_0001, Preference: 10}},
 	}
 	text, err := naming.FormatVouched(record, nidkey.Vouch{Old: r.old.NID, Until: r.until},
 		func(body string) [nidkey.VouchLen]byte { return secret.Vouches(r.old.NID, reader.NID, body) })
@@ -240,6 +245,29 @@ func TestTakenOver(t *testing.T) {
 		}
 		if c.says != "" && next.peers != c.b.peers {
 			t.Errorf("%s: %q is to be written", name, next.peers.Text)
+		}
+	}
+}
+
+// TestTakesNobodysPlace: a peer whose key is known may not vouch for the identifier of somebody else.
+func TestTakesNobodysPlace(t *testing.T) {
+	r := newRotation(t)
+	liar := naming.Record{NID: r.old.NID, Key: claimOf(r.old), Names: []string{"liar"}}
+	victim := naming.Record{NID: r.own.NID + 1, Key: nidkey.Claim{Public: r.own.Public}, Names: []string{"victim"}}
+	hashed := naming.Record{NID: r.next.NID, Key: nidkey.Claim{Public: r.own.Public}, Names: []string{"victim"}}
+	bare := nidkey.Claim{Public: r.next.Public}
+	for name, c := range map[string]struct {
+		b    book
+		line naming.Record
+		says string
+	}{
+		"known with its key":       {written(nil, []naming.Record{liar, victim}), r.lineOf(t, victim.NID, bare, r.old, r.own), "not its hash"},
+		"not known":                {written(nil, []naming.Record{liar}), r.lineOf(t, victim.NID, bare, r.old, r.own), "not its hash"},
+		"a hash, with another key": {written(nil, []naming.Record{liar, hashed}), r.line(t, r.old, r.own), "with another key"},
+	} {
+		next, replaced, err := takenOver(c.b, &r.own, r.own.NID, c.line)
+		if err == nil || !strings.Contains(err.Error(), c.says) || replaced != 0 || next.peers != c.b.peers {
+			t.Errorf("%s: replaced %v, %v, want %q; records %+v", name, replaced, err, c.says, next.Records)
 		}
 	}
 }

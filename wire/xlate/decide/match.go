@@ -92,13 +92,13 @@ func (t *step) matchOf(p *Session, l *Live, known int) match {
 	case p.RemoteNonce != t.c.nonce:
 		return otherNonce
 	}
-	l.LastNonceRx = moment(t.now)
 	if known == 0 && !seen && p.is(Unconfirmed) {
 		if takeShare(&l.ToldUntil, t.now, 0) {
 			t.tellOf(p, LocatorSeen, NotFound)
 		}
 		return unconfirmed
 	}
+	l.LastNonceRx = moment(t.now)
 	if known == 0 && !seen {
 		if !takeShare(&l.ToldUntil, t.now, 0) {
 			t.count(DropRingShare)

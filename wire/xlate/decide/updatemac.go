@@ -12,6 +12,7 @@ import (
 type UpdateKey struct {
 	Key     [ilnp.MACKeyLen]byte
 	Counter uint64
+	Acks    uint64 // of the newest acknowledgement
 }
 
 const (
@@ -24,6 +25,7 @@ type sealed uint8
 
 const (
 	unsealed sealed = iota // no MAC, a wrong one, or a message of another form
+	repeated               // the MAC is right, but a newer message has come
 	isSealed
 	followed // the newest update, which lists the locator that it came from
 )
@@ -48,10 +50,16 @@ func (k *UpdateKey) check(t *step) sealed {
 	if ilnp.UpdateMAC(k.Key, message, counter, binary.BigEndian.Uint64(o[12:])) != [ilnp.MACLen]byte(o[20:]) {
 		return unsealed
 	}
-	if message[5] != byte(ilnp.Advertisement) || counter <= k.Counter {
+	newest := &k.Counter
+	if message[5] != byte(ilnp.Advertisement) {
+		newest = &k.Acks
+	}
+	if counter <= *newest {
+		return repeated
+	}
+	if *newest = counter; newest == &k.Acks {
 		return isSealed
 	}
-	k.Counter = counter
 	for e := message[updateFixed:]; len(e) > 0; e = e[updateEntry:] {
 		if roam.L64(binary.BigEndian.Uint64(e)) == t.src.L64 {
 			return followed
@@ -69,7 +77,7 @@ func (p *Session) takesUpdate(t *step, l *Live, strange bool) bool {
 		share = &l.ToldUntil
 	case p.UpdateKey != nil:
 		switch p.UpdateKey.check(t) {
-		case unsealed:
+		case unsealed, repeated:
 			share = &l.ToldUntil
 		case followed:
 			if strange {
