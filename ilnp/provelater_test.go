@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/nidkey"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -63,12 +64,43 @@ func TestProofReserve(t *testing.T) {
 	p := newProofBench(t)
 	p.open()
 	state, used := p.a.Export(), p.a.prover.counter
-	n := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
-	if err := n.Restore(n.now, state); err != nil {
-		t.Fatal(err)
+	for what, take := range map[string]func(*Core, time.Time, []byte) error{
+		"a restart": (*Core).Restore, "a reboot": (*Core).Recall,
+	} {
+		n := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
+		if err := take(n.Core, n.now, state); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.prover.nextCounter(time.Unix(5, 0)); got <= used+uint64(time.Minute) {
+			t.Errorf("after %s the next counter is %d, %d was used", what, got, used)
+		}
 	}
-	if got := n.prover.nextCounter(time.Unix(5, 0)); got <= used+uint64(time.Minute) {
-		t.Errorf("the next counter is %d, %d was used", got, used)
+}
+
+// TestKnownKeyRestart: a successor knows which peers have shown that they know the host's key, and counts it for that
+// key alone. The old key does not vouch towards them, which would show the new one to everybody on the path.
+func TestKnownKeyRestart(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	for what, c := range map[string]struct {
+		take func(*Core, time.Time, []byte) error
+		key  *nidkey.Key
+		want bool
+	}{
+		"a restart":         {(*Core).Restore, &p.keys[0], true},
+		"a reboot":          {(*Core).Recall, &p.keys[0], true},
+		"with another key":  {(*Core).Restore, &p.keys[1], false},
+		"without its key":   {(*Core).Restore, nil, false},
+		"reboot, other key": {(*Core).Recall, &p.keys[1], false},
+	} {
+		n := newBench(t, func(cfg *Config) { cfg.Key = c.key })
+		if err := c.take(n.Core, n.now, p.a.Export()); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.known[peerNID].follows; got != c.want {
+			t.Errorf("%s: it knows our key: %t", what, got)
+		}
 	}
 }
 

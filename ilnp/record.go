@@ -31,6 +31,7 @@ func (c *Core) Recall(now time.Time, state []byte) error {
 		}
 	}
 	c.host.restoreBorder(st.Border)
+	c.prover.counter = st.Offers
 	c.restoreKnown(st.Known)
 	for _, v := range sessions {
 		c.restoreSession(now, v.ended(now))

@@ -115,7 +115,7 @@ func (p *Copying) State() State {
 		k := c.known[nid]
 		st.Known = append(st.Known, savedKnown{
 			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
-			k.public, k.retired, k.guard.on,
+			k.public, k.retired, k.guard.on, c.followed(k),
 		})
 	}
 	for _, key := range c.preinstalled.order {

@@ -72,6 +72,14 @@ func (c handshakes) mayVouch(now time.Time, k *correspondent) bool {
 		c.proves(k.nid) && k.secret.Present()
 }
 
+// followed returns our key, if a correspondent has shown that it knows it.
+func (c *node) followed(k *correspondent) nidkey.Public {
+	if !k.follows || c.cfg.Key == nil {
+		return nidkey.Public{}
+	}
+	return c.cfg.Key.Public
+}
+
 // announce contacts the next correspondent that may not know of the new key.
 func (c handshakes) announce(now time.Time) {
 	h := &c.inheritance

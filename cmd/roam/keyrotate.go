@@ -57,7 +57,7 @@ func keyRotate(ctx context.Context, a *app, keep time.Duration) error {
 	}); err != nil {
 		return err
 	}
-	k, old, err := keyfile.Rotate(cfg, a.now(), keep)
+	k, old, err := keyfile.Rotate(cfg, a.now(), keep, own.NID)
 	switch {
 	case errors.Is(err, keyfile.ErrNoKey):
 		return control.Errorf(control.CodeNotFound, "rotate key: %w", err).WithHint("`roam key new` makes one")

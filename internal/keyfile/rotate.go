@@ -44,6 +44,15 @@ const oldHead = "roam-old-key 1"
 
 // ReadOld reads the replaced key; nil: there is none, or its time is over.
 func ReadOld(cfg config.Config, now time.Time) (*Old, error) {
+	o, err := readOld(cfg)
+	if o == nil || !now.Before(o.Until) {
+		return nil, err
+	}
+	return o, nil
+}
+
+// readOld reads the replaced key, also when its time is over; nil: there is none.
+func readOld(cfg config.Config) (*Old, error) {
 	path := OldPath(cfg)
 	b, err := private(path)
 	if b == nil {
@@ -52,9 +61,6 @@ func ReadOld(cfg config.Config, now time.Time) (*Old, error) {
 	o, err := parseOld(string(b))
 	if err != nil {
 		return nil, fmt.Errorf("read old key: %s: %w; `roam key revoke` removes it", path, err)
-	}
-	if !now.Before(o.Until) {
-		return nil, nil
 	}
 	return &o, nil
 }
@@ -84,8 +90,10 @@ func parseOld(text string) (o Old, err error) {
 
 // Rotate gives the host a new key and the NID that is its hash; the key so far vouches for it
 // until keep has passed. While an earlier rotation lasts, Rotate returns that one, after it has
-// finished what a crash may have left of it.
-func Rotate(cfg config.Config, now time.Time, keep time.Duration) (nidkey.Key, Old, error) {
+// finished what a crash may have left of it. running is the NID of the daemon that runs: while
+// that is the one before an earlier rotation, no peer knows the new key, so the key that the peers
+// know vouches again when its time is over.
+func Rotate(cfg config.Config, now time.Time, keep time.Duration, running roam.NID) (nidkey.Key, Old, error) {
 	k, err := Read(cfg)
 	switch {
 	case err != nil:
@@ -99,13 +107,16 @@ func Rotate(cfg config.Config, now time.Time, keep time.Duration) (nidkey.Key, O
 	if !ok {
 		return nidkey.Key{}, Old{}, fmt.Errorf("rotate key: %s cannot be read: start roamd once", NIDPath(cfg))
 	}
-	old, err := ReadOld(cfg, now)
+	old, err := readOld(cfg)
 	if err != nil {
 		return nidkey.Key{}, Old{}, err
 	}
 	// Each step leaves a host that works: until the last one it has the old NID and key.
-	if old == nil {
-		old = &Old{Key: *k, NID: nid, Until: now.Add(keep).UTC().Truncate(time.Second)}
+	if old == nil || !now.Before(old.Until) {
+		if old == nil || old.NID != running {
+			old = &Old{Key: *k, NID: nid}
+		}
+		old.Until = now.Add(keep).UTC().Truncate(time.Second)
 		head := fmt.Sprintf("%s\nnid %v\nuntil %s\n", oldHead, old.NID, old.Until.Format(time.RFC3339))
 		if err := durable.Replace(OldPath(cfg), append([]byte(head), old.File()...), 0o600); err != nil {
 			return nidkey.Key{}, Old{}, fmt.Errorf("rotate key: %w", err)

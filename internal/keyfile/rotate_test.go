@@ -17,18 +17,20 @@ var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const keep = time.Hour
 
+const none roam.NID = 0 // no daemon runs
+
 // TestRotate: the host has a new key and NID, the old ones are kept for a time, and a daemon that runs
 // under the old NID has the old key.
 func TestRotate(t *testing.T) {
 	cfg := inDir(t)
-	if _, _, err := Rotate(cfg, now, keep); !errors.Is(err, ErrNoKey) {
+	if _, _, err := Rotate(cfg, now, keep, none); !errors.Is(err, ErrNoKey) {
 		t.Errorf("without a key: %v", err)
 	}
 	first, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, old, err := Rotate(cfg, now, keep)
+	next, old, err := Rotate(cfg, now, keep, none)
 	if err != nil || old.Key != first || old.NID != first.NID || !old.Until.Equal(now.Add(keep)) || next == first {
 		t.Fatalf("rotated to %v from %+v, %v", next, old, err)
 	}
@@ -49,7 +51,7 @@ func TestRotate(t *testing.T) {
 	if nid, had := Former(cfg, first.NID); had {
 		t.Errorf("under the old NID the former one is %v", nid)
 	}
-	again, same, err := Rotate(cfg, now.Add(time.Minute), 2*keep)
+	again, same, err := Rotate(cfg, now.Add(time.Minute), 2*keep, none)
 	if err != nil || again != next || same != old {
 		t.Errorf("rotated again while the first one lasts: %v, %+v, %v", again, same, err)
 	}
@@ -62,7 +64,7 @@ func TestRotate(t *testing.T) {
 	if was, err := Revoke(cfg); was || err != nil {
 		t.Errorf("revoke again: %t, %v", was, err)
 	}
-	_, second, err := Rotate(cfg, now, keep)
+	_, second, err := Rotate(cfg, now, keep, none)
 	if err != nil || second.Key != next {
 		t.Errorf("the next rotation replaces %v, %v", second, err)
 	}
@@ -84,6 +86,33 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// TestRotateWithoutRestart: while the daemon runs under the NID before a rotation, its key is the one that the peers
+// know, however long ago the time of the rotation ended.
+func TestRotateWithoutRestart(t *testing.T) {
+	cfg := inDir(t)
+	first, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _, err := Rotate(cfg, now, keep, first.NID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := now.Add(10 * keep)
+	k, old, err := Rotate(cfg, later, keep, first.NID)
+	if err != nil || k != next || old.Key != first || old.NID != first.NID || !old.Until.Equal(later.Add(keep)) {
+		t.Errorf("without a restart: %v from %+v, %v", k, old, err)
+	}
+	if k, err := Of(cfg, first.NID, later); err != nil || *k != first {
+		t.Errorf("the daemon's key: %v, %v", k, err)
+	}
+	later = later.Add(10 * keep)
+	k, old, err = Rotate(cfg, later, keep, next.NID)
+	if err != nil || k == next || old.Key != next || old.NID != next.NID {
+		t.Errorf("after a restart: %v from %+v, %v", k, old, err)
+	}
+}
+
 // TestRotateKilled: a process that ends between two steps leaves a host with a NID and the key of
 // that NID, and the next rotation finishes.
 func TestRotateKilled(t *testing.T) {
@@ -95,7 +124,7 @@ func TestRotateKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, old, err := Rotate(cfg, now, keep)
+	next, old, err := Rotate(cfg, now, keep, none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +138,7 @@ func TestRotateKilled(t *testing.T) {
 		if k, err := Of(cfg, old.NID, now); err != nil || *k != first {
 			t.Errorf("%s: the key is %v, %v", name, k, err)
 		}
-		k, o, err := Rotate(cfg, now, keep)
+		k, o, err := Rotate(cfg, now, keep, none)
 		if nid, _ := NID(cfg); err != nil || o != old || nid != k.NID || k == first {
 			t.Errorf("%s: finished with %v, %+v, %v", name, k, o, err)
 		}
@@ -123,7 +152,7 @@ func TestRotateRefused(t *testing.T) {
 	}
 	fixed := cfg
 	fixed.Host.NID = config.NIDChoice{Source: config.NIDFixed, Value: 5}
-	if _, _, err := Rotate(fixed, now, keep); !errors.Is(err, ErrFixedNID) {
+	if _, _, err := Rotate(fixed, now, keep, none); !errors.Is(err, ErrFixedNID) {
 		t.Errorf("a configured NID: %v", err)
 	}
 	undrawn := inDir(t)
@@ -133,10 +162,10 @@ func TestRotateRefused(t *testing.T) {
 	if err := os.Remove(NIDPath(undrawn)); err != nil {
 		t.Fatal(err)
 	}
-	if k, _, err := Rotate(undrawn, now, keep); err == nil {
+	if k, _, err := Rotate(undrawn, now, keep, none); err == nil {
 		t.Errorf("without an NID rotated to %v", k)
 	}
-	_, old, err := Rotate(cfg, now, keep)
+	_, old, err := Rotate(cfg, now, keep, none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +218,7 @@ func TestOldKeyThatIsDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, old, err := Rotate(cfg, now, keep)
+	next, old, err := Rotate(cfg, now, keep, none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +230,7 @@ func TestOldKeyThatIsDamaged(t *testing.T) {
 	if err := os.WriteFile(OldPath(cfg), []byte(damaged), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if k, o, err := Rotate(cfg, now, keep); !errors.Is(err, nidkey.ErrFile) {
+	if k, o, err := Rotate(cfg, now, keep, none); !errors.Is(err, nidkey.ErrFile) {
 		t.Errorf("rotated to %v from %+v, %v", k, o, err)
 	}
 	if k, err := Of(cfg, first.NID, now); !errors.Is(err, nidkey.ErrFile) {
@@ -266,7 +295,7 @@ func TestOf(t *testing.T) {
 	expect("a configured identifier, that of an old key", fixed, old.NID, nil)
 	write(Path(cfg), k.File(), 0o640)
 	expect("a file that others can read", cfg, k.NID, ErrOthers)
-	if _, _, err := Rotate(cfg, now, keep); !errors.Is(err, ErrOthers) {
+	if _, _, err := Rotate(cfg, now, keep, none); !errors.Is(err, ErrOthers) {
 		t.Errorf("rotated a key that others can read: %v", err)
 	}
 	if err := os.Remove(Path(cfg)); err != nil {
@@ -287,7 +316,7 @@ func TestRotateDiskFails(t *testing.T) {
 	}
 	for _, path := range []func(config.Config) string{OldPath, Path, NIDPath} {
 		unblock := blocked(t, path(cfg))
-		if k, o, err := Rotate(cfg, now, keep); err == nil || !strings.Contains(err.Error(), path(cfg)+".new") {
+		if k, o, err := Rotate(cfg, now, keep, none); err == nil || !strings.Contains(err.Error(), path(cfg)+".new") {
 			t.Errorf("%s is not written: %v, %+v, %v", path(cfg), k, o, err)
 		}
 		if k, err := Of(cfg, first.NID, now); err != nil || *k != first {
@@ -295,14 +324,14 @@ func TestRotateDiskFails(t *testing.T) {
 		}
 		unblock()
 	}
-	next, _, err := Rotate(cfg, now, keep)
+	next, _, err := Rotate(cfg, now, keep, none)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{OldPath(cfg), Path(cfg), NIDPath(cfg)} {
 		defer blocked(t, path)()
 	}
-	if k, _, err := Rotate(cfg, now, keep); err != nil || k != next {
+	if k, _, err := Rotate(cfg, now, keep, none); err != nil || k != next {
 		t.Errorf("a rotation that is complete: %v, %v", k, err)
 	}
 }

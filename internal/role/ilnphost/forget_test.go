@@ -51,7 +51,7 @@ func TestFormerKeyGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	if _, _, err := keyfile.Rotate(h.cfg, now, time.Hour); err != nil {
+	if _, _, err := keyfile.Rotate(h.cfg, now, time.Hour, 0); err != nil {
 		t.Fatal(err)
 	}
 	var log said

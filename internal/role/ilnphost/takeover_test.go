@@ -320,7 +320,7 @@ func TestOldKeyOf(t *testing.T) {
 	if k, err := oldKey(cfg, 7, now); k != nil || err != nil {
 		t.Errorf("before a rotation: %v, %v", k, err)
 	}
-	next, old, err := keyfile.Rotate(cfg, now, time.Hour)
+	next, old, err := keyfile.Rotate(cfg, now, time.Hour, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
