@@ -38,6 +38,7 @@ type handshake struct {
 	seen       time.Time // when the peer was last seen, and an offer went where it was
 	went       places    // where the offers went
 	insists    bool      // an answer counts although the peer says that its session stands
+	must       bool      // without an answer the session ends: the key that its peer had was replaced
 }
 
 // crossed is an offer that was given up as the peer's was accepted, which ours had crossed.

@@ -80,6 +80,9 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 			continue
 		}
 		c.rekeySession(now, s)
+		if replaced {
+			handshakes{c}.demand(now, s)
+		}
 	}
 	k.names = slices.Clone(p.Names)
 	k.locators = nil

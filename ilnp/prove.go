@@ -110,6 +110,20 @@ func (c handshakes) insist(now time.Time, s *session) {
 	}
 }
 
+// demand has a session end unless its peer proves its new key: who had the old one, and may have stolen it, has the
+// session, and would keep the peer out of it.
+func (c handshakes) demand(now time.Time, s *session) {
+	if s.state != Established {
+		return
+	}
+	if c.renew(now, s); s.hs != nil {
+		s.hs.insists, s.hs.must = true, true
+	}
+}
+
+// demands reports whether the session ends without an answer.
+func (h *handshake) demands() bool { return h != nil && h.must }
+
 // endOffer ends a handshake in a session that goes on as it is.
 func (c handshakes) endOffer(now time.Time, s *session) {
 	s.hs = nil
@@ -337,7 +351,8 @@ func (c handshakes) isCrossed(s *session, local, remote roam.NID) bool {
 		return s.hs != nil && local < remote
 	}
 	s = c.holder(local, remote)
-	return s != nil && s.hs != nil && s.hs.tries < crossedTries && s.state != Plain && local < remote
+	return s != nil && s.hs != nil && !s.hs.demands() && s.hs.tries < crossedTries && s.state != Plain &&
+		local < remote
 }
 
 // challenge answers an offer that may be a copy of an earlier one. It tells the peer the

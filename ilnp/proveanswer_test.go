@@ -162,8 +162,8 @@ func movedTo(t *testing.T, packet []byte, l roam.L64) []byte {
 	return b
 }
 
-// TestProofValidatesOnePlace: a peer that names another node's locator as its own, and sends from there, does not have it
-// validated by what it has received elsewhere.
+// TestProofValidatesOnePlace: a peer that names another node's locator as its own, and sends from there, does not
+// have it validated by what it has received elsewhere.
 func TestProofValidatesOnePlace(t *testing.T) {
 	t.Run("an answer that went to two places", func(t *testing.T) {
 		p := newProofBench(t)

@@ -196,6 +196,60 @@ func TestProofKeyReplaced(t *testing.T) {
 	}
 }
 
+// TestReplacedKeyIsDemanded: a session whose peer had another key than it has by now goes on if the peer has the
+// new one, and else ends, though somebody answers its probes. A newcomer with the new key has the session at once.
+func TestReplacedKeyIsDemanded(t *testing.T) {
+	for what, c := range map[string]struct{ has, comes, kept bool }{
+		"its peer has the new key":                {true, false, true},
+		"its peer has the old key":                {false, false, false},
+		"and another node comes with the new key": {false, true, true},
+	} {
+		p := newProofBench(t)
+		p.open()
+		p.wantProved()
+		was, old := p.session(p.a), p.keys[1]
+		p.keys[1] = ephemeralOf(t, 12)
+		p.know(p.a, 0)
+		if p.b.SetKey(&old); c.has {
+			p.b.SetKey(&p.keys[1])
+			p.know(p.b, 1)
+		}
+		if c.comes {
+			p.b = p.host(1)
+			p.b.now = p.a.now
+			p.b.Detach(p.b.now, 1)
+			p.b.prefix(1, netQ, roam.Infinite)
+			p.own = Nonce{Len: 4, Bytes: [12]byte{8, 8, 8, 8}}
+			p.b.known[ownNID].locators.put(netA, 10, time.Time{})
+			p.b.see(Observation{Trigger: SeenMiss, Key: SessionKey{peerNID, ownNID}, LocalNID: peerNID})
+		}
+		after := time.Duration(-1)
+		for i := range 300 {
+			p.exchange()
+			s := p.a.sessions[theKey]
+			if after < 0 && s != nil && s != was && s.agreed != nil && s.agreed.confirmed {
+				after = time.Duration(i) * 50 * time.Millisecond
+			}
+			was.lastNonceRx = p.a.now.Add(time.Hour) // somebody answers
+			p.a.pass(50 * time.Millisecond)
+			p.b.pass(50 * time.Millisecond)
+		}
+		s := p.session(p.a)
+		if (s != nil) != c.kept || c.has && s != was {
+			t.Errorf("%s: the session is %+v; refused %v", what, s, p.a.RejectedInput())
+		}
+		if c.comes && (after < 0 || after > time.Second) {
+			t.Errorf("%s: it has the session after %v", what, after)
+		}
+		if c.kept && (s.hs.demands() || s.agreed.isOpen() || s.agreed == nil) {
+			t.Errorf("%s: it is not proven by the new key: %+v", what, s.agreed)
+		}
+		if !c.kept && p.a.RejectedInput()[reasonUnproven] != 1 {
+			t.Errorf("%s: refused %v", what, p.a.RejectedInput())
+		}
+	}
+}
+
 // TestChallengeIsForOnePlace: who answers a challenge has received it there.
 func TestChallengeIsForOnePlace(t *testing.T) {
 	var c challenges

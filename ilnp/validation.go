@@ -14,8 +14,6 @@ const (
 	pendingTries = 6                      // 19 s in all
 	deferral     = 2 * pendingFirst       // of probes to another locator of one: two have had no answer at the first
 	pendingAgain = 100 * time.Millisecond // least time between probes that packets of the peer cause
-	silenceMin   = 200 * time.Millisecond // how long an old nonce must be silent, if 3 RTT are less
-	silenceTries = 3                      // how often it is probed, doubling that, where two nodes may be: 1.4 s in all
 )
 
 // validationState is the state of a pending peer.
@@ -415,7 +413,7 @@ func (ps *pendingPeers) validate(now time.Time, k *pendingPeer, n Nonce, rtt tim
 		ps.admit(now, k, s) // another one of its first packets was faster
 	case old == nil:
 		ps.effects.startFrom(now, k, nil)
-	case old.state != Established || old.dead || !old.confirmed:
+	case old.state != Established || old.dead || !old.confirmed, k.offer != nil && old.hs.demands():
 		ps.replace(now, k, old)
 	default:
 		k.state = waiting
@@ -449,51 +447,4 @@ func (ps *pendingPeers) admit(now time.Time, k *pendingPeer, s *session) {
 		}
 		ps.drop(now, o)
 	}
-}
-
-// probeOld probes the session that a pending peer may continue: is the old nonce in use?
-func (ps *pendingPeers) probeOld(now time.Time, k *pendingPeer, old *session) {
-	if len(ps.host.active) > 0 {
-		ps.effects.probePaths(now, old, old.entry.Paths)
-	}
-	ps.wake(now, k, max(3*max(k.rtt, old.rtt), silenceMin)<<k.oldProbes)
-	k.oldProbes++
-}
-
-// decide judges, 3 RTT after the validation, whether the old nonce has come since. If
-// not, the node has come back without its state and replaces its session. If so, and from
-// elsewhere, it is a second node with the same NID (RFC 6741 §5.4); there cannot be two on
-// one link. From elsewhere the old nonce is probed again before that: one answer that is
-// lost or late must not decide, as a session that is replaced takes its connections with
-// it.
-func (ps *pendingPeers) decide(now time.Time, k *pendingPeer) {
-	old := ps.continued(k)
-	known := old != nil && old.remotes.find(k.key.Remote.L64) != nil
-	alive := old != nil && old.lastNonceRx.After(k.validated)
-	same := ps.cache.byNonce(k.key.Local, k.key.Remote.NID, k.nonce)
-	switch {
-	case same != nil:
-		ps.admit(now, k, same)
-	case old == nil:
-		ps.effects.startFrom(now, k, nil)
-	case alive && known:
-		ps.effects.refuse(now, old.key, reasonForged)
-		ps.drop(now, k)
-	case alive:
-		ps.noteCopy(now, k, old)
-		ps.effects.startFrom(now, k, nil)
-	case !known && !old.dead && k.offer == nil && k.oldProbes < silenceTries:
-		ps.probeOld(now, k, old)
-	case !ps.mayReplace(now, k, old):
-		ps.noteCopy(now, k, old)
-		ps.effects.startFrom(now, k, nil)
-	default:
-		ps.replace(now, k, old)
-	}
-}
-
-// replace ends the session that a node has lost its half of, and makes it anew.
-func (ps *pendingPeers) replace(now time.Time, k *pendingPeer, old *session) {
-	k.own, _ = ps.ownTowards(k)
-	ps.effects.startFrom(now, k, old)
 }

@@ -13,15 +13,17 @@ import (
 // pendingBench holds pending peers without a Core. Its sessions are those of its cache.
 type pendingBench struct {
 	*pendingPeers
-	t        *testing.T
-	now      time.Time
-	wakes    map[*schedule]time.Time
-	out      []Output
-	refused  []string
-	sent     []probe
-	oldSince int        // probes of sessions
-	started  []*session // of pending peers
-	replaced []*session // by those
+	t          *testing.T
+	now        time.Time
+	wakes      map[*schedule]time.Time
+	out        []Output
+	refused    []string
+	sent       []probe
+	oldSince   int        // probes of sessions
+	oldPaths   []Path     // of the last of these
+	oldAnswers int        // which of these is answered; 0: none
+	started    []*session // of pending peers
+	replaced   []*session // by those
 }
 
 func newPendingBench(t *testing.T) *pendingBench {
@@ -63,7 +65,13 @@ func (b *pendingBench) sendProbe(_ time.Time, q question, pr probe) {
 	b.probes[t], *q.sent, b.sent = &pr, append(*q.sent, t), append(b.sent, pr)
 }
 
-func (b *pendingBench) probePaths(time.Time, *session, []Path) { b.oldSince++ }
+func (b *pendingBench) probePaths(now time.Time, s *session, paths []Path) {
+	b.oldSince++
+	b.oldPaths = paths
+	if b.oldSince == b.oldAnswers {
+		s.lastNonceRx = now.Add(10 * time.Millisecond)
+	}
+}
 
 func (b *pendingBench) listingFor(*session, []Path) []listed { return []listed{{netA, preferActive}} }
 
@@ -203,12 +211,12 @@ func TestPendingPeerWithASession(t *testing.T) {
 		started  int
 		refused  bool
 	}{
-		{name: "silent, same place", at: netP, probes: 1, replaced: true, started: 1},
+		{name: "silent, same place", at: netP, probes: 3, replaced: true, started: 1},
 		{name: "in use, same place", at: netP, alive: true, probes: 1, refused: true},
 		{name: "in use, elsewhere", at: netQ, alive: true, started: 1},
 		{name: "silent, at a listed place", at: netR, probes: 3, replaced: true, started: 1},
 		{name: "in use, at a listed place", at: netR, alive: true, probes: 1, started: 1},
-		{name: "silent, at an announced place", at: netQ, announce: true, probes: 1, replaced: true, started: 1},
+		{name: "silent, at an announced one", at: netQ, announce: true, probes: 3, replaced: true, started: 1},
 		{name: "dead", at: netP, dead: true, replaced: true, started: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -236,6 +244,40 @@ func TestPendingPeerWithASession(t *testing.T) {
 				t.Error("it is still pending")
 			}
 		})
+	}
+}
+
+// TestOldNonceIsAskedWell: whoever has proven the key of a session's peer replaces the session when the old nonce was
+// silent for a time, which is asked for at every validated locator, and so often that one packet that is lost decides
+// nothing: a thief could try until one is.
+func TestOldNonceIsAskedWell(t *testing.T) {
+	for answers, replaced := range map[int]bool{0: true, 1: false, 2: false, 3: false} {
+		b := newPendingBench(t)
+		b.oldAnswers = answers
+		b.cache.known[peerNID] = &correspondent{nid: peerNID}
+		used := Path{Local: b.host.active[0], Remote: netP}
+		old := &session{
+			key: theKey, localNID: ownNID, remoteNID: peerNID, state: Established, confirmed: true,
+			owned: true, remoteNonce: peerNonce, lastNonceRx: epoch, entry: Entry{Paths: []Path{used}},
+			agreed: &agreement{confirmed: true},
+			remotes: remotes{
+				{l64: netP, validated: true}, {l64: netR, validated: true}, {l64: netS},
+				{l64: netC, validated: true, standing: dropped},
+			},
+		}
+		b.cache.index(old)
+		k := b.packet(netQ, secondNonce)
+		k.offer = &offered{}
+		since := b.now
+		b.validate(b.now, k, secondNonce, 20*time.Millisecond)
+		b.pass(silenceMin)
+		if slices.Contains(b.replaced, old) != replaced || len(b.started) != 1 {
+			t.Errorf("the %dth probe is answered: replaced %d, started %d after %v",
+				answers, len(b.replaced), len(b.started), b.now.Sub(since))
+		}
+		if want := []Path{used, {used.Local, netR}}; !slices.Equal(b.oldPaths, want) {
+			t.Errorf("asked along %v, want %v", b.oldPaths, want)
+		}
 	}
 }
 

@@ -316,7 +316,8 @@ func TestRotateDiskFails(t *testing.T) {
 	}
 	for _, path := range []func(config.Config) string{OldPath, Path, NIDPath} {
 		unblock := blocked(t, path(cfg))
-		if k, o, err := Rotate(cfg, now, keep, none); err == nil || !strings.Contains(err.Error(), path(cfg)+".new") {
+		k, o, err := Rotate(cfg, now, keep, none)
+		if err == nil || !strings.Contains(err.Error(), path(cfg)+".new") {
 			t.Errorf("%s is not written: %v, %+v, %v", path(cfg), k, o, err)
 		}
 		if k, err := Of(cfg, first.NID, now); err != nil || *k != first {

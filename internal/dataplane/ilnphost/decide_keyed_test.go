@@ -24,7 +24,9 @@ func (g *gen) keyed(w *world, p *bpfSessionEntry) {
 	if own.in(2) || p.RemoteNonce.Len == 0 {
 		return
 	}
-	w.keys[userOf(*p)] = bpfUpdateKey{Key: macWords(macKey), Counter: pick[uint64](own, 0, 100), Acks: pick[uint64](own, 0, 100)}
+	w.keys[userOf(*p)] = bpfUpdateKey{
+		Key: macWords(macKey), Counter: pick[uint64](own, 0, 100), Acks: pick[uint64](own, 0, 100),
+	}
 	if !own.in(4) {
 		p.Flags |= bpfEntryFlagsENTRY_UNCONFIRMED
 	}

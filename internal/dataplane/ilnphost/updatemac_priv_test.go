@@ -240,8 +240,8 @@ func TestUpdateWithoutLocators(t *testing.T) {
 	}
 }
 
-// TestUpdateFlood: updates and acknowledgements without a right MAC, and copies of those with one, leave the share of the
-// ring that the peer's own have.
+// TestUpdateFlood: updates and acknowledgements without a right MAC, and copies of those with one, leave the share of
+// the ring that the peer's own have.
 func TestUpdateFlood(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -286,7 +286,7 @@ func TestUpdateFlood(t *testing.T) {
 	}
 }
 
-// TestStrangersNonce: in a keyed session the nonce from a locator that is not the peer's is no sign that the peer lives.
+// TestStrangersNonce: in a keyed session the nonce from a locator that is not the peer's is no sign of its life.
 func TestStrangersNonce(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)

@@ -58,12 +58,13 @@ func takenOver(b book, own *nidkey.Key, reader roam.NID, r naming.Record) (next 
 // one that is known with another key.
 func takesNobodysPlace(b book, r naming.Record) error {
 	if !r.Key.Hashed {
-		return control.Errorf(control.CodeInvalid, "the line brings a new key for %v, which is not its hash: it may be the "+
-			"identifier of another node", r.NID).WithHint("`roam key rotate` prints no such line: do not trust whoever sent it")
+		return control.Errorf(control.CodeInvalid, "the line brings a new key for %v, which is not its hash: "+
+			"it may be the identifier of another node", r.NID).
+			WithHint("`roam key rotate` prints no such line: do not trust its sender")
 	}
 	if known := b.record(r.NID); known.Key.Present() && known.Key.Public != r.Key.Public {
 		return control.Errorf(control.CodeConflict, "node %v is known already, with another key", r.NID).
-			WithHint("`roam add --replace LINE` with a line of `roam export` there, if you trust the way that it came")
+			WithHint("if you trust a line of `roam export` there: `roam add --replace LINE`")
 	}
 	return nil
 }

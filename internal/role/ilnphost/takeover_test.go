@@ -68,7 +68,8 @@ func (r *rotation) lineOf(t *testing.T, nid roam.NID, key nidkey.Claim, by, read
 		t.Fatal(err)
 	}
 	record := naming.Record{
-		NID: nid, Names: []string{"other"}, Key: key, Locators: []naming.Locator{{L64: 0x2001_0db8_0009_0001, Preference: 10}},
+		NID: nid, Names: []string{"other"}, Key: key,
+		Locators: []naming.Locator{{L64: 0x2001_0db8_0009_0001, Preference: 10}},
 	}
 	text, err := naming.FormatVouched(record, nidkey.Vouch{Old: r.old.NID, Until: r.until},
 		func(body string) [nidkey.VouchLen]byte { return secret.Vouches(r.old.NID, reader.NID, body) })
@@ -255,15 +256,16 @@ func TestTakesNobodysPlace(t *testing.T) {
 	liar := naming.Record{NID: r.old.NID, Key: claimOf(r.old), Names: []string{"liar"}}
 	victim := naming.Record{NID: r.own.NID + 1, Key: nidkey.Claim{Public: r.own.Public}, Names: []string{"victim"}}
 	hashed := naming.Record{NID: r.next.NID, Key: nidkey.Claim{Public: r.own.Public}, Names: []string{"victim"}}
-	bare := nidkey.Claim{Public: r.next.Public}
+	next := r.line(t, r.old, r.own)
+	others := r.lineOf(t, victim.NID, nidkey.Claim{Public: r.next.Public}, r.old, r.own)
 	for name, c := range map[string]struct {
 		b    book
 		line naming.Record
 		says string
 	}{
-		"known with its key":       {written(nil, []naming.Record{liar, victim}), r.lineOf(t, victim.NID, bare, r.old, r.own), "not its hash"},
-		"not known":                {written(nil, []naming.Record{liar}), r.lineOf(t, victim.NID, bare, r.old, r.own), "not its hash"},
-		"a hash, with another key": {written(nil, []naming.Record{liar, hashed}), r.line(t, r.old, r.own), "with another key"},
+		"known with its key":       {written(nil, []naming.Record{liar, victim}), others, "not its hash"},
+		"not known":                {written(nil, []naming.Record{liar}), others, "not its hash"},
+		"a hash, with another key": {written(nil, []naming.Record{liar, hashed}), next, "with another key"},
 	} {
 		next, replaced, err := takenOver(c.b, &r.own, r.own.NID, c.line)
 		if err == nil || !strings.Contains(err.Error(), c.says) || replaced != 0 || next.peers != c.b.peers {
