@@ -131,11 +131,7 @@ func (c *Core) HandleSites(now time.Time, states []Site) {
 		return
 	}
 	c.states = slices.Clone(states)
-	for _, s := range states {
-		if !s.Up {
-			delete(c.watch.silent, s.L64) // a link that comes back is judged anew
-		}
-	}
+	c.watch.forgetDown(states)
 	c.table = c.newTable()
 	c.out = append(c.out, Install{})
 	c.announceAll(now)

@@ -17,6 +17,13 @@ const (
 	roundsBack = 3                      // in a row with one
 )
 
+// How long a provider has to answer: one and a half of its round-trip time, within bounds.
+const (
+	leastPatience = 250 * time.Millisecond // less than checkAgain, as the round may wait for its inside node first
+	firstPatience = 900 * time.Millisecond // while the round-trip time is not known
+	mostPatience  = 3 * time.Second        // an answer after that does not count as one of its round
+)
+
 // probeLen is the length of a probe's data: that of a host's, so that a border at the other end
 // has it answered from the locator that it came to.
 const probeLen = 16
@@ -43,80 +50,161 @@ func (p Probe) data() []byte { return append(p.Token[:], make([]byte, probeLen-l
 
 // liveness judges each provider by echo requests in the name of an inside node with a session, while
 // that node sends packets: in each round its outside node is asked from every site locator whose
-// link is up. A provider by which it answers nothing, while it answers by another one, is silent.
-// Where it answers by none, the node may be gone, and nothing is judged.
+// link is up. A provider by which it answers nothing within that provider's own time, while it answers
+// by another one, is silent. Where it answers by none, the node may be gone, and nothing is judged.
 type liveness struct {
-	due           time.Time // zero: nobody is asked
-	seq           uint16
-	flow          FlowKey           // asked last
-	next          int               // in order: where the search for another one goes on
-	candidate     *flow             // to be asked once its inside node is known to be there
-	candidates    int               // that this round has had
-	asked         map[roam.L64]bool // in this round; true: answered
-	missed, heard map[roam.L64]int  // rounds in a row
-	silent        map[roam.L64]bool
+	due        time.Time // zero: nobody is asked
+	seq        uint16
+	flow       FlowKey // asked last
+	next       int     // in order: where the search for another one goes on
+	candidate  *flow   // to be asked once its inside node is known to be there
+	candidates int     // that this round has had
+	rounds     []round // less than mostPatience old, the latest last
+	again      bool    // a provider may have changed: the next round comes soon, and asks another node
+	providers  map[roam.L64]*provider
+}
+
+// round is the probes to one node at one time.
+type round struct {
+	seq   uint16
+	flow  FlowKey
+	at    time.Time
+	asked map[roam.L64]outcome
+}
+
+type outcome uint8
+
+const (
+	waiting outcome = iota
+	missing         // it took longer than its provider has
+	answered
+)
+
+// provider is what the answers by one site locator have shown.
+type provider struct {
+	rtt           time.Duration // rises at once and falls slowly; 0: not known
+	missed, heard int           // rounds in a row
+	silent        bool
+}
+
+// patience is how long an answer may take before it counts as missing.
+func (p *provider) patience() time.Duration {
+	if p.rtt == 0 {
+		return firstPatience
+	}
+	return min(max(p.rtt*3/2, leastPatience), mostPatience)
 }
 
 // Watch has the core judge providers from now on.
 func (c *Core) Watch(now time.Time) {
-	c.watch = liveness{due: now, asked: make(map[roam.L64]bool), missed: make(map[roam.L64]int),
-		heard: make(map[roam.L64]int), silent: make(map[roam.L64]bool)}
+	c.watch = liveness{due: now, providers: make(map[roam.L64]*provider)}
 }
 
 // IsSilent reports whether a provider whose link is up passes nothing.
-func (c *Core) IsSilent(l roam.L64) bool { return c.watch.silent[l] }
+func (c *Core) IsSilent(l roam.L64) bool { return c.watch.silent(l) }
 
-// check judges the last round, and begins another one.
+func (v *liveness) silent(l roam.L64) bool {
+	p := v.providers[l]
+	return p != nil && p.silent
+}
+
+// forgetDown has providers whose links are not up judged anew once they are.
+func (v *liveness) forgetDown(states []Site) {
+	for l := range v.providers {
+		if slices.ContainsFunc(states, func(s Site) bool { return s.L64 == l && s.Up }) {
+			continue
+		}
+		delete(v.providers, l)
+		for _, r := range v.rounds {
+			delete(r.asked, l)
+		}
+	}
+}
+
+// check judges the rounds so far, and begins another one.
 func (c *Core) check(now time.Time) {
 	v := &c.watch
 	if v.due.IsZero() || v.due.After(now) {
 		return
 	}
-	changed, other, again := v.judge()
-	if changed {
+	unanswered := !v.hasAnswer()
+	if v.judge(now) {
 		c.table = c.newTable()
 		c.out = append(c.out, Install{})
 		c.announceAll(now)
 	}
-	if c.begin(now, other); again {
+	v.due = now.Add(checkEvery)
+	if v.again {
 		v.due = now.Add(checkAgain)
-	} else {
-		v.due = now.Add(checkEvery)
 	}
+	other := v.again || unanswered
+	v.again = false
+	c.begin(now, other)
 }
 
-// judge counts what the last round has shown. other: ask another flow. again: ask soon.
-func (v *liveness) judge() (changed, other, again bool) {
-	answered := false
-	for _, ok := range v.asked {
-		answered = answered || ok
-	}
-	if !answered {
-		return false, true, false
-	}
-	for l, ok := range v.asked {
-		if !ok {
-			v.heard[l], v.missed[l] = 0, v.missed[l]+1
-		} else {
-			v.missed[l], v.heard[l] = 0, v.heard[l]+1
-		}
-		switch {
-		case v.silent[l] && v.heard[l] >= roundsBack:
-			delete(v.silent, l)
-			changed = true
-		case !v.silent[l] && v.missed[l] >= roundsDead:
-			v.silent[l], changed = true, true
-		case v.silent[l] == ok: // it may have changed
-			other, again = true, true
+// hasAnswer reports whether anything has come of the latest round.
+func (v *liveness) hasAnswer() bool {
+	n := len(v.rounds)
+	return n > 0 && v.rounds[n-1].seq == v.seq && v.rounds[n-1].hasAnswer()
+}
+
+func (r round) hasAnswer() bool {
+	for _, o := range r.asked {
+		if o == answered {
+			return true
 		}
 	}
-	return changed, other, again
+	return false
+}
+
+// judge counts answers that are missing by now, and decides. changed: a provider is silent now, or no longer.
+func (v *liveness) judge(now time.Time) (changed bool) {
+	for _, r := range v.rounds {
+		if !r.hasAnswer() {
+			continue
+		}
+		for l, o := range r.asked {
+			if p := v.providers[l]; o == waiting && now.Sub(r.at) >= p.patience() {
+				r.asked[l] = missing
+				p.heard, p.missed = 0, p.missed+1
+				v.again = v.again || !p.silent
+			}
+		}
+	}
+	v.rounds = slices.DeleteFunc(v.rounds, func(r round) bool { return now.Sub(r.at) >= mostPatience })
+	for _, p := range v.providers {
+		if p.silent && p.heard >= roundsBack || !p.silent && p.missed >= roundsDead {
+			p.silent, changed = !p.silent, true
+		}
+	}
+	return changed
+}
+
+// answer takes an answer to one of the latest rounds, late or not, or to an earlier one: that is no answer of a
+// round any more, and ends those without one all the same.
+func (v *liveness) answer(now time.Time, seq uint16, k FlowKey, l roam.L64) {
+	p := v.providers[l]
+	if p == nil {
+		return
+	}
+	p.missed = 0
+	i := slices.IndexFunc(v.rounds, func(r round) bool { return r.seq == seq && r.flow == k })
+	if i < 0 {
+		return
+	}
+	r := v.rounds[i]
+	if o, asked := r.asked[l]; !asked || o == answered {
+		return
+	}
+	rtt := now.Sub(r.at)
+	r.asked[l], p.rtt = answered, max(rtt, p.rtt-(p.rtt-rtt)/8)
+	p.heard++
+	v.again = v.again || p.silent
 }
 
 // begin begins a round: with the flow of the last one, or another one.
 func (c *Core) begin(now time.Time, other bool) {
 	v := &c.watch
-	clear(v.asked)
 	v.seq++
 	v.candidates = 0
 	v.candidate = c.flows[v.flow]
@@ -145,7 +233,7 @@ func (c *Core) considerProbes(now time.Time, f *flow) {
 		}
 	case c.isPresent(now, f):
 		v.candidate = nil
-		c.ask(f)
+		c.ask(now, f)
 	default:
 		c.askInside(now, f)
 	}
@@ -153,8 +241,9 @@ func (c *Core) considerProbes(now time.Time, f *flow) {
 
 // ask sends a probe from each site locator of a flow. Every second round goes in UDP, as a
 // provider may drop destination options or ICMPv6.
-func (c *Core) ask(f *flow) {
+func (c *Core) ask(now time.Time, f *flow) {
 	v := &c.watch
+	r := round{seq: v.seq, flow: f.FlowKey, at: now, asked: make(map[roam.L64]outcome)}
 	dst := roam.ILV{L64: f.Remote, NID: f.Outside}
 	for _, l := range c.upFor(f) {
 		link, _ := c.table.Link(l)
@@ -162,11 +251,15 @@ func (c *Core) ask(f *flow) {
 		if err == nil && c.port != 0 && v.seq%2 != 0 {
 			b, err = ilnp.Encapsulate(b, c.port)
 		}
-		if err == nil {
-			v.asked[l] = false
-			c.out = append(c.out, Transmit{link, b})
+		if err != nil {
+			continue
 		}
+		if r.asked[l] = waiting; v.providers[l] == nil {
+			v.providers[l] = &provider{}
+		}
+		c.out = append(c.out, Transmit{link, b})
 	}
+	v.rounds = append(v.rounds, r)
 }
 
 // upFor lists the site locators of a flow whose links are up, those of silent providers too.
@@ -193,10 +286,9 @@ func (c *Core) nextFlow(now time.Time) *flow {
 	return nil
 }
 
-// answered takes an answer to an echo request from outside: one to the border's own is taken,
+// outsideAnswered takes an answer to an echo request from outside: one to the border's own is taken,
 // another one passes to the inside.
-func (c *Core) answered(p Packet, m ilnp.Packet) {
-	v := &c.watch
+func (c *Core) outsideAnswered(now time.Time, p Packet, m ilnp.Packet) {
 	f := c.flows[FlowKey{m.Dst.NID, m.Src.NID}]
 	e, err := ilnp.ParseEcho(m.Payload)
 	switch {
@@ -206,12 +298,8 @@ func (c *Core) answered(p Packet, m ilnp.Packet) {
 		c.pass(p, m, f)
 	case f == nil || f.Inward != m.Nonce:
 		c.refuse(p, WrongNonce)
-	case e.Seq == v.seq && f.FlowKey == v.flow:
-		if _, asked := v.asked[m.Dst.L64]; asked {
-			v.asked[m.Dst.L64] = true
-		}
-	default: // late, and proof that the provider works
-		v.missed[m.Dst.L64] = 0
+	default:
+		c.watch.answer(now, e.Seq, f.FlowKey, m.Dst.L64)
 	}
 }
 

@@ -2,6 +2,7 @@ package sbr
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -13,8 +14,17 @@ import (
 // watched is a border whose probes an outside node answers by some providers.
 type watched struct {
 	*border
-	answers map[roam.L64]bool // by which site locators
+	answers map[roam.L64]bool          // by which site locators
+	rtts    map[roam.L64]time.Duration // of these; else that of pass
+	lose    map[roam.L64]int           // answers that are lost
+	due     []answer
 	probes  int
+}
+
+// answer is one on its way to the border.
+type answer struct {
+	at     time.Time
+	packet []byte
 }
 
 func newWatched(t *testing.T) *watched {
@@ -29,11 +39,6 @@ func newWatched(t *testing.T) *watched {
 // pass lets time pass, and the outside node answer after a round trip.
 func (w *watched) pass(d, rtt time.Duration) {
 	w.Helper()
-	type answer struct {
-		at     time.Time
-		packet []byte
-	}
-	var due []answer
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.until(w.now.Add(time.Millisecond))
 		for _, s := range w.sent {
@@ -53,15 +58,18 @@ func (w *watched) pass(d, rtt time.Duration) {
 			if err != nil {
 				w.Fatal(err)
 			}
-			if w.answers[m.Src.L64] {
-				due = append(due, answer{w.now.Add(rtt), b})
+			if w.lose[m.Src.L64] > 0 {
+				w.lose[m.Src.L64]--
+			} else if w.answers[m.Src.L64] {
+				w.due = append(w.due, answer{w.now.Add(cmp.Or(w.rtts[m.Src.L64], rtt)), b})
 			}
 		}
 		w.sent = nil
-		for len(due) > 0 && !due[0].at.After(w.now) {
-			w.HandlePacket(w.now, Packet{Bytes: due[0].packet})
+		slices.SortStableFunc(w.due, func(a, b answer) int { return a.at.Compare(b.at) })
+		for len(w.due) > 0 && !w.due[0].at.After(w.now) {
+			w.HandlePacket(w.now, Packet{Bytes: w.due[0].packet})
 			w.drain()
-			due = due[1:]
+			w.due = w.due[1:]
 		}
 	}
 }
@@ -126,6 +134,84 @@ func TestNotSilent(t *testing.T) {
 	}
 }
 
+// becomes lets time pass until a provider is silent, or is not, and returns how long that took.
+func (w *watched) becomes(l roam.L64, silent bool, within time.Duration) time.Duration {
+	w.Helper()
+	began := w.now
+	for w.IsSilent(l) != silent {
+		if w.now.Sub(began) > within {
+			w.Fatalf("after %v: silent is %v, want %v", within, !silent, silent)
+		}
+		w.pass(time.Millisecond, 20*time.Millisecond)
+	}
+	return w.now.Sub(began)
+}
+
+// A slow provider beside a fast one stays while it answers, whatever its round-trip time is, and also with one
+// answer lost; once it is silent, it comes back when it answers again.
+func TestSlowProvider(t *testing.T) {
+	for _, rtt := range []time.Duration{400 * time.Millisecond, 900 * time.Millisecond, 1400 * time.Millisecond} {
+		t.Run(rtt.String(), func(t *testing.T) {
+			w := newWatched(t)
+			w.rtts = map[roam.L64]time.Duration{siteA: rtt}
+			w.pass(10*time.Second, 20*time.Millisecond)
+			for range 5 {
+				w.lose = map[roam.L64]int{siteA: 1}
+				w.pass(4700*time.Millisecond, 20*time.Millisecond)
+			}
+			if w.IsSilent(siteA) || len(w.installs) != 2 {
+				t.Errorf("with single losses: silent %v, %d tables", w.IsSilent(siteA), len(w.installs))
+			}
+			w.answers[siteA] = false
+			w.pass(3*time.Second, 20*time.Millisecond)
+			w.answers[siteA] = true
+			w.pass(5*time.Second, 20*time.Millisecond)
+			if w.IsSilent(siteA) {
+				t.Error("silent 5 s after an outage of 3 s")
+			}
+			w.answers[siteA] = false
+			left := w.becomes(siteA, true, 8*time.Second)
+			w.pass(10*time.Second, 20*time.Millisecond)
+			w.answers[siteA] = true
+			t.Logf("silent after %v, back after %v", left, w.becomes(siteA, false, 8*time.Second))
+		})
+	}
+}
+
+// A slow provider delays no judgement about a fast one, and a round-trip time that grows by far makes a provider
+// silent for a moment at most.
+func TestFastBesideSlow(t *testing.T) {
+	w := newWatched(t)
+	w.pass(10050*time.Millisecond, 20*time.Millisecond)
+	w.answers[siteB] = false
+	if d := w.becomes(siteB, true, 4*time.Second); d > 2600*time.Millisecond {
+		t.Errorf("silent after %v", d)
+	}
+	w.answers[siteB] = true
+	w.becomes(siteB, false, 4*time.Second)
+	w.rtts = map[roam.L64]time.Duration{siteA: 2 * time.Second}
+	w.pass(10*time.Second, 20*time.Millisecond)
+	if w.IsSilent(siteA) {
+		t.Error("silent 10 s after the round-trip time has grown")
+	}
+}
+
+// A link that went and came is judged anew: one lost round does not make its provider silent.
+func TestJudgedAnew(t *testing.T) {
+	w := newWatched(t)
+	w.pass(5*time.Second, 50*time.Millisecond)
+	w.answers[siteA] = false
+	w.becomes(siteA, true, 4*time.Second)
+	w.HandleSites(w.now, []Site{{siteA, 1, false}, {siteB, 2, true}})
+	w.HandleSites(w.now, bothUp)
+	installs := len(w.installs)
+	w.lose = map[roam.L64]int{siteA: 1}
+	w.answers[siteA] = true
+	if w.pass(5*time.Second, 50*time.Millisecond); w.IsSilent(siteA) || len(w.installs) > installs+2 {
+		t.Errorf("silent %v, %d tables", w.IsSilent(siteA), len(w.installs)-installs)
+	}
+}
+
 // What is no answer to the border passes to the inside; an answer with another nonce counts for nothing.
 func TestForeignAnswers(t *testing.T) {
 	w := newWatched(t)
@@ -151,7 +237,7 @@ func TestForeignAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.HandlePacket(w.now, Packet{Bytes: forged})
-	if w.drain(); !slices.Equal(w.refused, []Refusal{WrongNonce}) || w.watch.asked[siteB] {
+	if w.drain(); !slices.Equal(w.refused, []Refusal{WrongNonce}) || w.watch.rounds[0].asked[siteB] == answered {
 		t.Errorf("forged: refused %v", w.refused)
 	}
 }

@@ -32,13 +32,15 @@ type Table struct {
 }
 
 // NewTable joins a policy with the state of links. A site locator without a state is down.
-func NewTable(p Policy, states []Site) Table { return tableWithout(p, states, nil) }
+func NewTable(p Policy, states []Site) Table { return tableWithout(p, states, nobody) }
+
+func nobody(roam.L64) bool { return false }
 
 // newTable is NewTable for the core's policy and links, without silent providers.
 func (c *Core) newTable() Table { return tableWithout(c.policy, c.states, c.watch.silent) }
 
 // tableWithout is NewTable without the locators of silent providers, as far as a group has others.
-func tableWithout(p Policy, states []Site, silent map[roam.L64]bool) Table {
+func tableWithout(p Policy, states []Site, silent func(roam.L64) bool) Table {
 	t := Table{Inside: make(map[roam.L64]Group), Behind: make(map[roam.L64]roam.L64)}
 	up := make(map[roam.L64]bool)
 	for _, l := range p.Site() {
@@ -54,7 +56,7 @@ func tableWithout(p Policy, states []Site, silent map[roam.L64]bool) Table {
 			continue
 		}
 		live := slices.DeleteFunc(p.Group(e.Rewrite), func(g Entry) bool { return !up[g.L64] })
-		if heard := slices.DeleteFunc(slices.Clone(live), func(g Entry) bool { return silent[g.L64] }); len(heard) > 0 {
+		if heard := slices.DeleteFunc(slices.Clone(live), func(g Entry) bool { return silent(g.L64) }); len(heard) > 0 {
 			live = heard
 		}
 		t.Inside[e.L64] = Group{Label: e.Rewrite, Advice: e.Advice, Members: Weights(live)}

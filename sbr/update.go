@@ -23,7 +23,7 @@ func (c *Core) HandlePacket(now time.Time, p Packet) {
 	case m.Type == ilnp.TypeEchoReply && p.Inside:
 		c.insideAnswered(now, p, m)
 	case m.Type == ilnp.TypeEchoReply:
-		c.answered(p, m)
+		c.outsideAnswered(now, p, m)
 	case m.Type != ilnp.TypeLocatorUpdate:
 		if p.fragmented { // an error fits into the least MTU (RFC 4443 §2.4)
 			c.refuse(p, Malformed)
