@@ -57,7 +57,10 @@ const (
 // Output is one thing to do: Transmit, Announced, Forget, Install, Look or Refused.
 type Output interface{ output() }
 
-// Transmit wants a packet sent on a link.
+// Routed in place of a link is the one to the inside by which the host routes the packet: it is of no flow.
+const Routed roam.LinkID = 0
+
+// Transmit wants a packet sent on a link, or Routed.
 type Transmit struct {
 	Link   roam.LinkID
 	Packet []byte

@@ -161,7 +161,7 @@ func rewriteQuotedAlone(packet []byte, to roam.L64, rule Rule) ([]byte, error) {
 // errorIn delivers an error about a packet that left the site.
 func (c *Core) errorIn(p Packet, q ilnp.Packet) {
 	to, known := c.table.Behind[q.Src.L64]
-	link, rule := roam.LinkID(0), RuleIPv6
+	link, rule := Routed, RuleIPv6
 	if f := c.flows[FlowKey{q.Src.NID, q.Dst.NID}]; f != nil {
 		to, link, rule = f.Internal, f.Link, f.Rule
 	}

@@ -306,7 +306,7 @@ func (c *Core) outsideAnswered(now time.Time, p Packet, m ilnp.Packet) {
 // pass delivers a packet from outside as it is, but for its destination.
 func (c *Core) pass(p Packet, m ilnp.Packet, f *flow) {
 	to, known := c.table.Behind[m.Dst.L64]
-	link := roam.LinkID(0)
+	link := Routed
 	if f != nil {
 		to, link = f.Internal, f.Link
 	}

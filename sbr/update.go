@@ -141,7 +141,7 @@ func (c *Core) siteEntries(internal roam.L64, lifetime uint32) (list []ilnp.Loca
 func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUpdate) {
 	f := c.flows[FlowKey{m.Dst.NID, m.Src.NID}]
 	to, known := c.table.Behind[m.Dst.L64]
-	link := roam.LinkID(0) // the host's routes know
+	link := Routed
 	if f != nil {
 		to, link = f.Internal, f.Link
 	}

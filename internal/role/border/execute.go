@@ -2,6 +2,7 @@ package border
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"roam"
@@ -9,6 +10,7 @@ import (
 	"roam/internal/hostnet"
 	"roam/internal/rawio"
 	"roam/sbr"
+	"roam/wire/ip6"
 )
 
 const (
@@ -121,7 +123,7 @@ func (r *Role) address(link roam.LinkID) (own roam.ILV, ok bool) {
 func (r *Role) execute(now time.Time, o sbr.Output) {
 	switch o := o.(type) {
 	case sbr.Transmit:
-		r.transmit(o)
+		r.transmit(now, o)
 	case sbr.Announced:
 		r.Warn("write announced locators", r.plane.Announce(o.FlowKey, r.core.Table(), o.Locators))
 	case sbr.Forget:
@@ -138,22 +140,42 @@ func (r *Role) execute(now time.Time, o sbr.Output) {
 	}
 }
 
-// transmit sends a packet on a link; link 0 is the first one to the inside.
-func (r *Role) transmit(o sbr.Transmit) {
-	if o.Link == 0 {
-		for _, u := range r.links {
-			if r.kindOf(u) == inside && u.Up {
-				o.Link = u.Link
-				break
-			}
-		}
+// transmit sends a packet on a link, or by the one to the inside that the host's routes name. What cannot be sent is
+// counted.
+func (r *Role) transmit(now time.Time, o sbr.Transmit) {
+	var err error
+	if o.Link == sbr.Routed {
+		o.Link, err = r.toward(o.Packet)
 	}
-	err := r.sender.Send(o.Link, o.Packet)
+	if err == nil {
+		err = r.sender.Send(o.Link, o.Packet)
+	}
+	if err == nil {
+		return
+	}
+	r.refused[unsent].add(now, sbr.Packet{Bytes: o.Packet, Link: o.Link})
 	if errors.Is(err, rawio.ErrBusy) || errors.Is(err, rawio.ErrNoRoute) {
 		r.Log.Debug("a packet was not sent", "err", err)
 		return
 	}
 	r.Warn("send a packet", err)
+}
+
+// toward returns the link to the inside by which a packet leaves. An internal address whose route leads elsewhere is
+// no host's, and the packet must not get out of the site.
+func (r *Role) toward(packet []byte) (roam.LinkID, error) {
+	h, err := ip6.Parse(packet)
+	if err != nil {
+		return 0, err
+	}
+	link, err := r.routes.Toward(h.Dst)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", rawio.ErrNoRoute, err)
+	}
+	if !r.isInside(link) {
+		return link, fmt.Errorf("to %v by link %d, which border.inside does not list: %w", h.Dst, link, rawio.ErrNoRoute)
+	}
+	return link, nil
 }
 
 // install writes the tables.

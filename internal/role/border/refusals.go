@@ -11,8 +11,11 @@ import (
 	"roam/wire/ip6"
 )
 
-// reasons name the refusals of the core.
-var reasons = [sbr.Refusals]string{
+// unsent is why a packet of the core's did not leave, beside its refusals.
+const unsent = sbr.Refusals
+
+// reasons name the refusals of the core, and that one.
+var reasons = [unsent + 1]string{
 	sbr.Malformed:       "unreadable message",
 	sbr.WrongNonce:      "not the nonce of its flow",
 	sbr.ForeignLocators: "update from outside that lists locators of this site or none that can be used",
@@ -21,6 +24,7 @@ var reasons = [sbr.Refusals]string{
 	sbr.UnknownAck:      "acknowledges nothing that passed",
 	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.border at that host",
 	sbr.Incomplete:      "fragments that did not all come, or for which there was no space",
+	unsent:              "no route to its destination, or the link's queue was full",
 }
 
 // refused are the messages that the core refused for one reason, and one of the latest.

@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -47,7 +48,8 @@ type Role struct {
 	loop     *loop.Loop
 	done     chan struct{}
 	plane    *plane.Plane
-	sender   *rawio.Sender
+	sender   sender
+	routes   routes
 	core     *sbr.Core
 	links    []hostnet.Uplink // of the host
 	states   <-chan []hostnet.Uplink
@@ -58,7 +60,19 @@ type Role struct {
 	notices  notices
 	key      *nidkey.Key     // nil: the border has none
 	drained  map[string]bool // names of links that a command has drained
-	refused  [sbr.Refusals]refused
+	refused  [unsent + 1]refused
+}
+
+// sender is a rawio.Sender.
+type sender interface {
+	Send(link roam.LinkID, packet []byte) error
+	Close() error
+}
+
+// routes is a hostnet.Routes.
+type routes interface {
+	Toward(dst netip.Addr) (roam.LinkID, error)
+	Close()
 }
 
 // kind is where a link leads.
@@ -82,7 +96,7 @@ func (r *Role) Start(ctx context.Context) error {
 		return control.Errorf(control.CodeUnsupported, "%w", err).
 			WithHint("a border needs a kernel with BTF (CONFIG_DEBUG_INFO_BTF) that is not locked down")
 	}
-	if r.sender, err = rawio.Open(); err != nil {
+	if err := r.openSender(); err != nil {
 		return err
 	}
 	if r.states, err = hostnet.FollowFacts(r.done); err != nil {
@@ -140,6 +154,21 @@ func (r *Role) Start(ctx context.Context) error {
 	return nil
 }
 
+// openSender opens what packets are sent by.
+func (r *Role) openSender() error {
+	s, err := rawio.Open()
+	if err != nil {
+		return err
+	}
+	r.sender = s
+	t, err := hostnet.OpenRoutes()
+	if err != nil {
+		return err
+	}
+	r.routes = t
+	return nil
+}
+
 var (
 	errLinks  = errors.New("the state of links cannot be followed any more")
 	errEvents = errors.New("what the programs hand over cannot be read any more")
@@ -153,6 +182,9 @@ func (r *Role) Close() error {
 	r.loop.Close()
 	close(r.done)
 	errs := []error{r.notices.close()}
+	if r.routes != nil {
+		r.routes.Close()
+	}
 	if r.sender != nil {
 		errs = append(errs, r.sender.Close())
 	}

@@ -1,0 +1,75 @@
+package border
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"roam"
+	"roam/internal/hostnet"
+	"roam/internal/rawio"
+	"roam/sbr"
+	"roam/wire/ilnp"
+)
+
+// wires is a host's routes and links: those by which packets leave.
+type wires struct {
+	routes map[netip.Addr]roam.LinkID
+	sent   []roam.LinkID
+	full   bool
+}
+
+func (w *wires) Toward(dst netip.Addr) (roam.LinkID, error) {
+	if l, ok := w.routes[dst]; ok {
+		return l, nil
+	}
+	return 0, rawio.ErrNoRoute
+}
+
+func (w *wires) Send(link roam.LinkID, _ []byte) error {
+	if w.full {
+		return rawio.ErrBusy
+	}
+	w.sent = append(w.sent, link)
+	return nil
+}
+
+// closable is wires with the Close of a sender.
+type closable struct{ *wires }
+
+func (closable) Close() error { return nil }
+
+func (w *wires) Close() {}
+
+// A message of no flow leaves by the link to the inside that the host's routes name, and by no provider's; one that
+// cannot be sent is counted.
+func TestMessagesOfNoFlow(t *testing.T) {
+	const lan1, wan0 = 4, 2
+	r := newRole(t)
+	r.Config.Border.Inside = []string{"lan*"}
+	r.links = append(r.links, hostnet.Uplink{Link: lan1, Name: "lan1", Up: true})
+	behind := func(nid roam.NID) roam.ILV { return roam.ILV{L64: internal, NID: nid} }
+	w := &wires{routes: map[netip.Addr]roam.LinkID{behind(1).Addr(): 1, behind(2).Addr(): lan1, behind(3).Addr(): wan0}}
+	r.routes, r.sender = w, closable{w}
+	send := func(to roam.ILV, link roam.LinkID) {
+		t.Helper()
+		b, err := ilnp.BuildEcho(roam.ILV{L64: 0x2001_0db8_00cc_0000, NID: 9}, to, ilnp.Nonce{}, true, 1, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.execute(time.Unix(1, 0), sbr.Transmit{Link: link, Packet: b})
+	}
+	for nid := range roam.NID(4) {
+		send(behind(nid+1), sbr.Routed)
+	}
+	send(behind(9), wan0) // of a flow
+	w.full = true
+	send(behind(1), sbr.Routed)
+	if !slices.Equal(w.sent, []roam.LinkID{1, lan1, wan0}) {
+		t.Errorf("sent by %v", w.sent)
+	}
+	if got := r.refused[unsent]; got.messages != 3 || got.last.Local != behind(3) {
+		t.Errorf("%d counted as not sent, the first to %v", got.messages, got.last.Local)
+	}
+}
