@@ -3,16 +3,27 @@ package hostnet
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// FollowFacts returns what is known of every link but the loopback, and again whenever it
-// changes, until done is closed: whether packets leave there, which router they go to and
+// Facts are what is known of the links of a host, and its own addresses.
+type Facts struct {
+	Links []Uplink // but the loopback, by index
+	// Own are all its global addresses in order, also those of the loopback and temporary ones (RFC 8981): packets to
+	// them are for this host.
+	Own []netip.Addr
+}
+
+// FollowFacts returns the facts of this host, and again whenever they
+// change, until done is closed: whether packets leave by a link, which router they go to and
 // its hardware address. It changes nothing on the host. The channel is closed where the
 // kernel cannot be asked any more. A reader that is slow misses all states but the latest.
-func FollowFacts(done <-chan struct{}) (<-chan []Uplink, error) {
+func FollowFacts(done <-chan struct{}) (<-chan Facts, error) {
 	k, err := openKernel()
 	if err != nil {
 		return nil, err
@@ -28,7 +39,7 @@ func FollowFacts(done <-chan struct{}) (<-chan []Uplink, error) {
 		k.close()
 		return nil, fmt.Errorf("follow links: %w", err)
 	}
-	batches, states := make(chan batch), make(chan []Uplink)
+	batches, states := make(chan batch), make(chan Facts)
 	go read(watch, batches, done)
 	go func() {
 		defer close(states)
@@ -40,13 +51,13 @@ func FollowFacts(done <-chan struct{}) (<-chan []Uplink, error) {
 }
 
 // followFacts hands on the latest facts whenever a batch has changed them.
-func (h *Host) followFacts(batches <-chan batch, to chan<- []Uplink, done <-chan struct{}) {
-	var last []Uplink
+func (h *Host) followFacts(batches <-chan batch, to chan<- Facts, done <-chan struct{}) {
+	var last Facts
 	var again <-chan time.Time // when to ask the kernel once more
 	for fresh := true; ; {
 		now := h.allFacts()
 		fresh = fresh || !reflect.DeepEqual(now, last)
-		var out chan<- []Uplink
+		var out chan<- Facts
 		if fresh {
 			out = to
 		}
@@ -71,12 +82,24 @@ func (h *Host) followFacts(batches <-chan batch, to chan<- []Uplink, done <-chan
 	}
 }
 
-// allFacts lists the links by index.
-func (h *Host) allFacts() (list []Uplink) {
+// allFacts is what the table says.
+func (h *Host) allFacts() Facts {
+	f := Facts{Own: h.table.own()}
 	for _, index := range slices.Sorted(maps.Keys(h.table.links)) {
 		if l := h.table.links[index]; l.name != "lo" {
-			list = append(list, h.table.uplink(index, l, time.Now()))
+			f.Links = append(f.Links, h.table.uplink(index, l, time.Now()))
 		}
 	}
-	return list
+	return f
+}
+
+// own returns the global addresses of all links that are no other node's.
+func (t *table) own() (addrs []netip.Addr) {
+	for k, a := range t.addrs {
+		if a.scope == unix.RT_SCOPE_UNIVERSE && a.flags&unix.IFA_F_DADFAILED == 0 {
+			addrs = append(addrs, k.addr)
+		}
+	}
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	return slices.Compact(addrs)
 }

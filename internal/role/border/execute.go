@@ -76,9 +76,9 @@ func (r *Role) handleSwept(now time.Time, f plane.FlowEntry) {
 // Drain has nothing of its own to carry out.
 func (u *upkeep) Drain(time.Time) {}
 
-// handleLinks takes the state of the host's links.
-func (r *Role) handleLinks(now time.Time, links []hostnet.Uplink) {
-	r.links = links
+// handleFacts takes the state of the host's links, and its addresses.
+func (r *Role) handleFacts(now time.Time, f hostnet.Facts) {
+	r.links, r.addrs = f.Links, f.Own
 	r.attach()
 	r.accelerate()
 	r.core.HandleSites(now, r.sites(r.Config))
@@ -195,12 +195,12 @@ func (r *Role) install(reindexed bool) {
 // own writes the host's own addresses, which are no site's, and gives the core those on links to
 // the inside.
 func (r *Role) own() {
-	var list []roam.ILV
+	list := make([]roam.ILV, len(r.addrs))
+	for i, a := range r.addrs {
+		list[i] = roam.ILVFromAddr(a)
+	}
 	asks := make(map[roam.LinkID]roam.ILV)
 	for _, u := range r.links {
-		for _, a := range u.Addrs {
-			list = append(list, roam.ILVFromAddr(a))
-		}
 		if len(u.Addrs) > 0 && r.kindOf(u) == inside {
 			asks[u.Link] = roam.ILVFromAddr(u.Addrs[0])
 		}

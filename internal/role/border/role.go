@@ -52,7 +52,8 @@ type Role struct {
 	routes   routes
 	core     *sbr.Core
 	links    []hostnet.Uplink // of the host
-	states   <-chan []hostnet.Uplink
+	addrs    []netip.Addr     // its own
+	facts    <-chan hostnet.Facts
 	events   <-chan plane.Event
 	attached map[roam.LinkID]kind // links with programs
 	probe    sbr.Probe
@@ -99,7 +100,7 @@ func (r *Role) Start(ctx context.Context) error {
 	if err := r.openSender(); err != nil {
 		return err
 	}
-	if r.states, err = hostnet.FollowFacts(r.done); err != nil {
+	if r.facts, err = hostnet.FollowFacts(r.done); err != nil {
 		return err
 	}
 	if r.events, err = r.plane.Follow(); err != nil {
@@ -124,7 +125,7 @@ func (r *Role) Start(ctx context.Context) error {
 	r.loop.Add(&loop.Part{
 		Machines: []loop.Machine{machine, &upkeep{role: r, due: now, swept: now}, &r.notices},
 		Sources: []loop.Source{
-			loop.On(r.states, errLinks, r.handleLinks),
+			loop.On(r.facts, errLinks, r.handleFacts),
 			loop.On(r.events, errEvents, r.handleEvent),
 			loop.On((<-chan rawio.SiteNotice)(r.notices.requests), nil, r.notices.handleRequest),
 		},
@@ -135,8 +136,8 @@ func (r *Role) Start(ctx context.Context) error {
 	// The state of the links before the policy: programs that an earlier daemon left go on
 	// forwarding, and would stop with a table that has no link.
 	select {
-	case states := <-r.states:
-		r.links = states
+	case f := <-r.facts:
+		r.links, r.addrs = f.Links, f.Own
 	case <-ctx.Done():
 		return ctx.Err()
 	}
