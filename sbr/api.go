@@ -20,6 +20,7 @@ type FlowSeen struct {
 	Outward  ilnp.Nonce  // that packets from inside bear
 	Rule     Rule        // of its TCP and UDP checksums, as far as it is known
 	Sent     time.Time   // the latest packet from inside, as far as it is known
+	Sealed   bool        // its updates have MACs, so that the border makes none
 }
 
 // Packet is a packet that the data plane handed over instead of forwarding it.
@@ -54,7 +55,7 @@ const (
 	Refusals                       // how many there are
 )
 
-// Output is one thing to do: Transmit, Announced, Forget, Install, Look or Refused.
+// Output is one thing to do: Transmit, Announced, Sealed, Forget, Install, Look or Refused.
 type Output interface{ output() }
 
 // Routed in place of a link is the one to the inside by which the host routes the packet: it is of no flow.
@@ -71,6 +72,12 @@ type Transmit struct {
 type Announced struct {
 	FlowKey
 	Locators []roam.L64
+}
+
+// Sealed reports whether the updates of a flow have MACs, for the core of the next daemon.
+type Sealed struct {
+	FlowKey
+	Sealed bool
 }
 
 // Forget wants what the data plane has of a flow removed.
@@ -91,6 +98,7 @@ type Refused struct {
 
 func (Transmit) output()  {}
 func (Announced) output() {}
+func (Sealed) output()    {}
 func (Forget) output()    {}
 func (Install) output()   {}
 func (Look) output()      {}

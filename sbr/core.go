@@ -46,7 +46,6 @@ type flow struct {
 	queued    bool       // its turn to be announced after a change is still to come
 	waits     bool       // that update waits until the inside node is known to be there
 	asks      int        // questions to the inside node about that, without an answer
-	sealed    bool       // its updates have MACs, so the border makes none
 	place     int        // in order
 }
 
@@ -66,6 +65,7 @@ type Core struct {
 	policy   Policy
 	states   []Site
 	table    Table
+	indices  []roam.L64 // of site locators, as the data plane has them
 	coalesce time.Duration
 	collects time.Time // until when changes are collected
 	turn     time.Time // of the last flow whose locators are to be announced
@@ -104,16 +104,21 @@ func (c *Core) Table() Table { return c.table }
 // Policy returns the policy in force.
 func (c *Core) Policy() Policy { return c.policy }
 
+// HandleIndices takes the site locators by their indices, as an earlier core left them in the data plane. With a
+// policy that has the same ones, what that core announced stays.
+func (c *Core) HandleIndices(list []roam.L64) { c.indices = list }
+
 // HandlePolicy replaces the policy. The locators of flows are announced anew where they, or their preferences,
 // are others.
 func (c *Core) HandlePolicy(now time.Time, p Policy) {
-	old, before := c.table.Sites, make(map[roam.L64][]ilnp.LocatorEntry)
+	before := make(map[roam.L64][]ilnp.LocatorEntry)
 	for l := range c.table.Inside {
 		before[l] = c.siteEntries(l, siteLifetime)
 	}
 	c.policy = p
 	c.table = c.newTable()
-	same := slices.EqualFunc(old, c.table.Sites, func(a, b Site) bool { return a.L64 == b.L64 })
+	same := slices.Equal(c.indices, p.Site())
+	c.indices = p.Site()
 	c.out = append(c.out, Install{Reindexed: !same})
 	for _, f := range c.flows {
 		if !same {
@@ -182,17 +187,31 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		f.Schedule.Machine, f.place = f, len(c.order)
 		c.flows[seen.FlowKey], c.order = f, append(c.order, f)
 	case f.Inward != seen.Inward || f.Outward != seen.Outward: // one of them has begun anew
+		seen.Sealed = false
 		f.FlowSeen, f.announced, f.confirmed, f.sent, f.remotes = seen, nil, false, nil, nil
 		c.tellAnnounced(f)
+		c.out = append(c.out, Sealed{f.FlowKey, false})
 	default:
 		if seen.Sent.Before(f.Sent) {
 			seen.Sent = f.Sent
 		}
+		seen.Sealed = f.Sealed
 		f.FlowSeen = seen
 	}
 	if !f.confirmed || !sameSet(f.announced, c.live(f)) {
 		f.tries, f.asks = 0, 0
 		c.announce(now, f)
+	}
+}
+
+// AnnounceAnew has the locators of all flows announced that an earlier core had announced: their preferences may be
+// others now. Until the outside nodes acknowledge that, what they know stays.
+func (c *Core) AnnounceAnew(now time.Time) {
+	for _, f := range c.order {
+		if f.confirmed && !f.Sealed {
+			f.confirmed, f.stale = false, true
+			c.queue(now, f)
+		}
 	}
 }
 
@@ -235,7 +254,7 @@ func (c *Core) announce(now time.Time, f *flow) {
 // hasNews reports whether the border has an update of its own for the outside node of a flow.
 func (c *Core) hasNews(f *flow) bool {
 	live := c.live(f)
-	return !f.sealed && len(live) > 0 && f.tries <= retries && (!f.confirmed || !sameSet(f.announced, live))
+	return !f.Sealed && len(live) > 0 && f.tries <= retries && (!f.confirmed || !sameSet(f.announced, live))
 }
 
 // update sends the border's own update of a flow, and sets when to repeat it.

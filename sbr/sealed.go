@@ -23,7 +23,7 @@ func (c *Core) isInternal(l roam.L64) bool {
 // deny: it does not pass.
 func (c *Core) sealOut(f *flow, u ilnp.LocatorUpdate) (why Refusal, deny bool) {
 	if f != nil {
-		f.sealed = true
+		c.seal(f)
 	}
 	if u.Operation == ilnp.Advertisement && c.listsInternal(u.Locators) {
 		return SealedInternal, true
@@ -34,13 +34,21 @@ func (c *Core) sealOut(f *flow, u ilnp.LocatorUpdate) (why Refusal, deny bool) {
 	return 0, false
 }
 
+// seal notes that the updates of a flow have MACs.
+func (c *Core) seal(f *flow) {
+	if !f.Sealed {
+		f.Sealed = true
+		c.out = append(c.out, Sealed{f.FlowKey, true})
+	}
+}
+
 // sealIn takes an acknowledgement with a MAC from outside, which passes as it is. What it
 // acknowledges, the outside node knows.
 func (c *Core) sealIn(f *flow, u ilnp.LocatorUpdate) {
 	if f == nil {
 		return
 	}
-	f.sealed = true
+	c.seal(f)
 	if u.Operation != ilnp.Acknowledgement {
 		return
 	}

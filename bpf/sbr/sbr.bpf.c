@@ -368,7 +368,7 @@ int sbr_inside_egress(struct __sk_buff *skb)
 
 static __always_inline void announce(struct flow *f, const struct announcement *a)
 {
-	f->announced = a->sites;
+	f->announced = a->value;
 	f->came_to = 0; /* locators may have other indices now */
 }
 
@@ -398,13 +398,16 @@ int sbr_announce(struct announcement *a)
 	struct announcement copy = *a;
 	struct flow *f;
 
-	if (copy.all)
+	if (copy.what == ANNOUNCED_TO_ALL)
 		return bpf_for_each_map_elem(&flow_sets, announce_set, &copy, 0) >= 0 &&
 		       bpf_for_each_map_elem(&flows, announce_flow, &copy, 0) >= 0;
 	f = known_flow(&copy.flow);
 	if (!f)
 		return 0;
-	f->announced = copy.sites;
+	if (copy.what == SEALED)
+		f->sealed = copy.value;
+	else
+		f->announced = copy.value;
 	return 1;
 }
 

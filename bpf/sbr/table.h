@@ -151,7 +151,9 @@ static __always_inline union half internal_of(const struct flow_key *k, const st
 	return nonces ? nonces->internal : (union half){};
 }
 
-/* Writes what packets with nonces have shown into a flow, beside which programs read it. */
+/* Writes what packets with nonces have shown into a flow, beside which programs read it. They are of a new session,
+ * whose outside node has acknowledged nothing.
+ */
 static __always_inline void write_flow(struct flow *f, struct flow_nonces *n, const struct whole_flow *now)
 {
 	n->internal = now->nonces.internal;
@@ -160,6 +162,8 @@ static __always_inline void write_flow(struct flow *f, struct flow_nonces *n, co
 	f->sent = now->flow.sent;
 	f->rule = now->flow.rule;
 	f->came_to = 0;
+	f->announced = 0;
+	f->sealed = 0;
 	n->remote = now->nonces.remote;
 	n->inward = now->nonces.inward;
 	n->outward = now->nonces.outward;
@@ -190,7 +194,6 @@ static __always_inline enum change add_flow(struct flow_set *s, struct nonce_set
 		if (f->key.inside.v)
 			continue;
 		write_flow(f, &rest->nonces[i], now);
-		f->announced = 0;
 		/* Each after all before it: a program may have read inside when another flow was here. */
 		__sync_lock_test_and_set(&f->key.outside.v, key->outside.v);
 		__sync_lock_test_and_set(&f->key.inside.v, key->inside.v);

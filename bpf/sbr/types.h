@@ -10,7 +10,7 @@
 #include "../lib/refusal.h"
 
 /* The number of this layout, see ../lib/abi.h. */
-enum abi_number { ABI = 9 };
+enum abi_number { ABI = 10 };
 
 #define MAX_SITES 16 /* locators of providers */
 #define MAX_GROUP 8  /* of them, that one internal locator is rewritten to */
@@ -97,7 +97,8 @@ struct flow {
 	__u8 rule;           /* enum checksum_rule */
 	__u8 came_to;        /* 1 more than the index of the site locator to which the latest packet from outside came */
 	__u8 internal_at;    /* where in internals the locator of the inside node is; 0: in flow_nonces alone */
-	__u8 pad[3];
+	__u8 sealed;         /* its Locator Updates have MACs, so that the inside node alone announces locators */
+	__u8 pad[2];
 };
 
 /* The rest of it: who may change it. A cache line in nonce_sets. */
@@ -143,11 +144,17 @@ struct nonce_set {
 	struct flow_nonces nonces[SET_FLOWS];
 };
 
-/* What the daemon has sbr_announce do. */
+/* What the daemon has sbr_announce write. */
+enum announcing {
+	ANNOUNCED,        /* of a flow: bits of what the outside node has acknowledged */
+	ANNOUNCED_TO_ALL, /* the same of all flows */
+	SEALED,           /* sealed of a flow */
+};
+
 struct announcement {
 	struct flow_key flow;
-	__u32 sites; /* bits of what the outside node has acknowledged */
-	__u32 all;   /* of all flows, not of that one */
+	enum announcing what;
+	__u32 value;
 };
 
 /* A probe from outside that an inside node is to answer. */

@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 9
+	bpfAbiNumberABI bpfAbiNumber = 10
 )
 
 type bpfAddr struct {
@@ -28,9 +28,17 @@ type bpfAddr struct {
 type bpfAnnouncement struct {
 	_     structs.HostLayout
 	Flow  bpfFlowKey
-	Sites uint32
-	All   uint32
+	What  bpfAnnouncing
+	Value uint32
 }
+
+type bpfAnnouncing uint32
+
+const (
+	bpfAnnouncingANNOUNCED        bpfAnnouncing = 0
+	bpfAnnouncingANNOUNCED_TO_ALL bpfAnnouncing = 1
+	bpfAnnouncingSEALED           bpfAnnouncing = 2
+)
 
 type bpfBorder struct {
 	_           structs.HostLayout
@@ -114,7 +122,8 @@ type bpfFlow struct {
 	Rule       uint8
 	CameTo     uint8
 	InternalAt uint8
-	Pad        [3]uint8
+	Sealed     uint8
+	Pad        [2]uint8
 }
 
 type bpfFlowKey struct {

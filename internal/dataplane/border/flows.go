@@ -148,6 +148,7 @@ func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {
 		Inward:  ilnp.Nonce{Len: n.Inward.Len, Bytes: n.Inward.B},
 		Outward: ilnp.Nonce{Len: n.Outward.Len, Bytes: n.Outward.B},
 		Sent:    instant(f.Sent),
+		Sealed:  f.Sealed != 0,
 	}}
 	if f.Rule == uint8(bpfChecksumRuleRULE_RFC6741) {
 		e.Rule = sbr.RuleRFC6741

@@ -1,6 +1,7 @@
 package border
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -172,8 +173,16 @@ func TestSharedSet(t *testing.T) {
 		}
 		s.wantLeaving(i, siteB, true)
 	}
+	if err := errors.Join(s.Seal(s.key(1), true), s.Seal(s.key(5), true)); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Install(s.table, true, hops); err != nil { // nothing is announced any more
 		t.Fatal(err)
+	}
+	for i := range 6 {
+		if f, _ := s.Flow(s.key(i), s.table); f.Sealed != (i%4 == 1) {
+			t.Errorf("flow %d: sealed is %v", i, f.Sealed)
+		}
 	}
 	for i := range 6 {
 		s.wantLeaving(i, siteA, true)
@@ -200,7 +209,8 @@ func TestSharedSet(t *testing.T) {
 	}
 }
 
-// A new nonce changes a flow where it lies, in its set or not: what was announced stays.
+// New nonces change a flow where it lies, in its set or not: of what was announced before, the outside node of the new
+// session knows nothing, and its updates may have no MACs.
 func TestFlowRenewed(t *testing.T) {
 	s := newSharers(t, 5)
 	newer := ilnp.Nonce{Len: 4, Bytes: [12]byte{9}}
@@ -209,6 +219,12 @@ func TestFlowRenewed(t *testing.T) {
 		if err := s.Announce(s.key(i), s.table, []roam.L64{siteB}); err != nil {
 			t.Fatal(err)
 		}
+		if err := s.Seal(s.key(i), true); err != nil {
+			t.Fatal(err)
+		}
+		if f, _ := s.Flow(s.key(i), s.table); !f.Sealed || !slices.Equal(f.Announced, []roam.L64{siteB}) {
+			t.Errorf("flow %d is %+v", i, f)
+		}
 		far := roam.ILV{L64: remote, NID: s.outside[i]}
 		_, in := own(i)
 		s.run(s.objs.SbrInsideIngress, s.echo(mine, far, newer, true, 1, 56))
@@ -216,8 +232,10 @@ func TestFlowRenewed(t *testing.T) {
 		s.run(s.objs.SbrUplinkIngress, s.echo(far, roam.ILV{L64: siteA, NID: insideNID}, newer, false, 1, 56))
 		if f, ok := s.Flow(s.key(i), s.table); !ok || f.Outward != newer || f.Inward != newer {
 			t.Errorf("flow %d has nonces %x and %x", i, f.Outward.Bytes, f.Inward.Bytes)
+		} else if f.Sealed || len(f.Announced) > 0 {
+			t.Errorf("flow %d is %+v", i, f)
 		}
-		s.wantLeaving(i, siteB, true)
+		s.wantLeaving(i, siteA, true)
 	}
 	if s.known() != 5 {
 		t.Errorf("%d flows are known", s.known())

@@ -140,7 +140,7 @@ func bitOf(h bpfHalf) uint64 {
 // announced is removed first: it names them by index.
 func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) error {
 	if reindexed {
-		if err := p.announce(bpfAnnouncement{All: 1}); err != nil {
+		if err := p.announce(bpfAnnouncement{What: bpfAnnouncingANNOUNCED_TO_ALL}); err != nil {
 			return err
 		}
 	}
@@ -259,11 +259,33 @@ func (p *Plane) Announce(k sbr.FlowKey, t sbr.Table, list []roam.L64) error {
 	for i, s := range t.Sites {
 		for _, l := range list {
 			if l == s.L64 {
-				a.Sites |= 1 << i
+				a.Value |= 1 << i
 			}
 		}
 	}
 	return p.announce(a)
+}
+
+// Seal writes whether the Locator Updates of a flow have MACs: the next daemon has to know.
+func (p *Plane) Seal(k sbr.FlowKey, sealed bool) error {
+	a := bpfAnnouncement{Flow: keyOf(k), What: bpfAnnouncingSEALED}
+	if sealed {
+		a.Value = 1
+	}
+	return p.announce(a)
+}
+
+// Indices returns the first n site locators by their index, as an earlier process has written them.
+func (p *Plane) Indices(n int) ([]roam.L64, error) {
+	list := make([]roam.L64, n)
+	for i := range list {
+		var s bpfSite
+		if err := p.objs.Sites.Lookup(uint32(i), &s); err != nil {
+			return nil, fmt.Errorf("read site locators: %w", err)
+		}
+		list[i] = locator(s.L64)
+	}
+	return list, nil
 }
 
 // announce writes what is announced into a flow, or all. A program does so: this process would

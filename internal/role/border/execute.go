@@ -126,6 +126,8 @@ func (r *Role) execute(now time.Time, o sbr.Output) {
 		r.transmit(now, o)
 	case sbr.Announced:
 		r.Warn("write announced locators", r.plane.Announce(o.FlowKey, r.core.Table(), o.Locators))
+	case sbr.Sealed:
+		r.Warn("write that updates have MACs", r.plane.Seal(o.FlowKey, o.Sealed))
 	case sbr.Forget:
 		r.Warn("forget a flow", r.plane.Forget(o.FlowKey))
 	case sbr.Install:

@@ -50,7 +50,9 @@ func TestMessagesOfNoFlow(t *testing.T) {
 	r.Config.Border.Inside = []string{"lan*"}
 	r.links = append(r.links, hostnet.Uplink{Link: lan1, Name: "lan1", Up: true})
 	behind := func(nid roam.NID) roam.ILV { return roam.ILV{L64: internal, NID: nid} }
-	w := &wires{routes: map[netip.Addr]roam.LinkID{behind(1).Addr(): 1, behind(2).Addr(): lan1, behind(3).Addr(): wan0}}
+	w := &wires{routes: map[netip.Addr]roam.LinkID{
+		behind(1).Addr(): 1, behind(2).Addr(): lan1, behind(3).Addr(): wan0,
+	}}
 	r.routes, r.sender = w, closable{w}
 	send := func(to roam.ILV, link roam.LinkID) {
 		t.Helper()

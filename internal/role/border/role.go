@@ -143,9 +143,15 @@ func (r *Role) Start(ctx context.Context) error {
 	}
 	r.own()
 	r.core.HandleSites(now, r.sites(r.Config))
+	indices, err := r.plane.Indices(len(policy.Site()))
+	if err != nil {
+		return err
+	}
+	r.core.HandleIndices(indices)
 	r.core.HandlePolicy(now, policy)
-	machine.Drain(now) // ends what the flows know of locators by their old indices: they are announced anew
+	machine.Drain(now) // ends what the flows know of locators by other indices
 	r.known(now)
+	r.core.AnnounceAnew(now)
 	machine.Drain(now)
 	r.attach()
 	if err := r.plane.TakeOver(); err != nil {
