@@ -121,6 +121,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 		c.takeReport(now, s, pr, p)
 	}
 	c.updateAlong(now, s, pr.path)
+	c.announceForBorder(now, s, pr)
 	s.lastRx, s.lastNonceRx, s.lastControl = now, now, now
 	c.noteArrival(now, s, p.Dst.L64)
 	if pr.told {

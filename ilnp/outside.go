@@ -90,11 +90,19 @@ const (
 
 // HandleBorder has one packet with our nonce go to each correspondent of a session that is in use
 // over a link, and one with the correspondent's come back, so that a border on the way which has
-// lost its state knows both.
-func (c *Core) HandleBorder(now time.Time, link roam.LinkID) {
+// lost its state knows both. One that began anew does not know either which locators the correspondents have
+// acknowledged. It announces them itself, but in sessions with keys, which announce theirs once more.
+func (c *Core) HandleBorder(now time.Time, link roam.LinkID, anew bool) {
+	over := func(s *session) bool {
+		return slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.Link == link })
+	}
+	for _, s := range c.sessions {
+		if anew && s.keys != nil && s.state == Established && over(s) {
+			s.borderAnew = now
+		}
+	}
 	c.showing = slices.DeleteFunc(c.byUse(), func(s *session) bool {
-		return s.state != Established || now.Sub(later(s.lastTx, s.lastRx)) > showUsed ||
-			!slices.ContainsFunc(s.entry.Paths, func(p Path) bool { return p.Local.Link == link })
+		return s.state != Established || now.Sub(later(s.lastTx, s.lastRx)) > showUsed || !over(s)
 	})
 	c.showSome(now)
 }
@@ -110,5 +118,14 @@ func (c *Core) showSome(now time.Time) {
 	}
 	if c.showing = c.showing[n:]; len(c.showing) > 0 {
 		c.arm(&c.host.schedule, timerShow, now, showEvery)
+	}
+}
+
+// announceForBorder announces the present set of a session once more where a border began anew: since this probe was
+// answered, it knows the nonces of both ends, and reads the acknowledgement.
+func (c *updates) announceForBorder(now time.Time, s *session, pr probe) {
+	if !s.borderAnew.IsZero() && !pr.sent.Before(s.borderAnew) {
+		s.borderAnew = time.Time{}
+		c.repeatUpdate(now, s)
 	}
 }

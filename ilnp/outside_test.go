@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // What a border has told stands in updates and exports in place of what Config.Outside says, and a
@@ -71,11 +72,11 @@ func TestNoncesForBorder(t *testing.T) {
 	b.HandleActivity(b.now, acts)
 	b.drain()
 	b.forget()
-	b.HandleBorder(b.now, 2)
+	b.HandleBorder(b.now, 2, false)
 	if b.pass(100 * time.Millisecond); len(b.probesSent()) != 0 {
 		t.Fatalf("%d probes for a border on another link", len(b.probesSent()))
 	}
-	b.HandleBorder(b.now, 1)
+	b.HandleBorder(b.now, 1, false)
 	b.drain()
 	if n := len(b.probesSent()); n != showBatch {
 		t.Errorf("%d probes at once, want %d", n, showBatch)
@@ -90,4 +91,56 @@ func TestNoncesForBorder(t *testing.T) {
 	if len(asked) != inUse || len(b.probesSent()) != inUse {
 		t.Errorf("%d probes to %d correspondents, want %d", len(b.probesSent()), len(asked), inUse)
 	}
+}
+
+// For a border that began anew a keyed session announces its set once more, with the answer to the first probe that
+// has shown it the nonces; one without keys does not, as the border does so itself.
+func TestSetForBorderAnew(t *testing.T) {
+	k := openKeyed(t)
+	k.HandleBorder(k.now, 1, false)
+	if k.answerNext(); len(k.updates()) != 0 {
+		t.Errorf("%d updates for a border that knows the set", len(k.updates()))
+	}
+	k.HandleBorder(k.now, 2, true)
+	k.HandleBorder(k.now, 1, true)
+	k.drain()
+	if n := len(k.updates()); n != 0 {
+		t.Errorf("%d updates before the border knows the nonces", n)
+	}
+	k.answerNext()
+	if n := len(k.updates()); n != 1 {
+		t.Errorf("%d updates with the answer, want 1", n)
+	}
+	k.acknowledgeSealed()
+	k.HandleBorder(k.now, 1, false)
+	if k.answerNext(); len(k.updates()) != 0 {
+		t.Errorf("%d updates with a later answer", len(k.updates()))
+	}
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.open(netP)
+	b.pass(5 * time.Second)
+	b.forget()
+	b.HandleBorder(b.now, 1, true)
+	b.drain()
+	b.answerProbes()
+	if n := len(b.updates()); n != 0 {
+		t.Errorf("%d updates without keys", n)
+	}
+}
+
+// answerNext has the peer answer the probes that are sent now.
+func (k *keyedBench) answerNext() {
+	k.t.Helper()
+	k.drain()
+	k.answerProbesTo(netP, peerNonce)
+	k.drain()
+}
+
+// acknowledgeSealed has the peer acknowledge the last update.
+func (k *keyedBench) acknowledgeSealed() {
+	k.t.Helper()
+	k.receive(1, k.ackOf(k.lastSent(ilnpwire.Advertisement)))
+	k.drain()
+	k.forget()
 }

@@ -225,7 +225,7 @@ func TestBorder(t *testing.T) {
 		if lost > 0 {
 			t.Errorf("%d of %d datagrams lost", lost, sent)
 		}
-		before := announced(t, s) // anew: the programs' notes of it are by indices of the former policy
+		before := announced(t, s)
 		ping(t, s, "-c", "1000", "-i", "0.002")
 		tx, _ := shares(t, s, before)
 		wantShare(t, "after the restart, sent", tx, 0.5, 1000)

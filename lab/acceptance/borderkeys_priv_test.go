@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +21,8 @@ import (
 
 // TestBorderKeyed has two hosts with each other's keys prove themselves across a border, and the
 // inside host tell the other one both locators of the site in an update with a MAC, which the
-// border passes on with another address and nothing else. No internal locator is seen outside.
+// border passes on with another address and nothing else. No internal locator is seen outside. The border divides the
+// packets again after it was restarted.
 func TestBorderKeyed(t *testing.T) {
 	outside := "[uplinks]\noutside = { \"fd00:0:1::\" = [\"2001:db8:a::\", \"2001:db8:b::\"] }\n"
 	s := newSite(t, site.Policy(0, "vlb", 50, 50), outside)
@@ -42,13 +45,7 @@ func TestBorderKeyed(t *testing.T) {
 		return strings.Contains(roamAt(s.Outside, "session", "show"), "keyed")
 	}, "the session is keyed")
 	before := announced(t, s)
-	sent, lost := between(t, s, 500, 2*time.Second, func() {})
-	tx, rx := shares(t, s, before)
-	wantShare(t, "sent", tx, 0.5, 0.4*float64(sent))
-	wantShare(t, "received", rx, 0.5, 0.4*float64(sent))
-	if lost > 0 {
-		t.Errorf("%d of %d datagrams lost", lost, sent)
-	}
+	halves(t, s)
 	listed := []roam.L64{}
 	for _, f := range before.Flows {
 		listed = f.Announced
@@ -60,6 +57,56 @@ func TestBorderKeyed(t *testing.T) {
 		t.Error(err)
 	}
 	noInternal(t, seen)
+	dividesAgain(t, s)
+}
+
+// dividesAgain has a border divide the packets of its keyed flow after its daemon was killed, and after it has
+// lost all that it knew of the flow. Only the inside host can announce locators then, and it does so at once.
+func dividesAgain(t *testing.T, s *site.Site) {
+	knows := func() bool {
+		r, err := site.Report(t.Context(), s.Border)
+		return err == nil && len(r.Flows) == 1 && len(r.Flows[0].Announced) == 2
+	}
+	t.Run("killed and started again", func(t *testing.T) {
+		between(t, s, 200, 8*time.Second, func() {}) // the updates with which a session begins are over
+		if err := s.Border.Signal(t.Context(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Border.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if !knows() {
+			t.Error("the border does not know any more what the peer has acknowledged")
+		}
+		halves(t, s)
+	})
+	t.Run("rebooted", func(t *testing.T) {
+		between(t, s, 200, 4*time.Second, func() {}) // hosts heed a notice every 5 s
+		err := errors.Join(s.Border.Stop(t.Context()), s.Border.Start(context.Background()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		between(t, s, 200, 3*time.Second, func() {
+			testutil.Eventually(t, 3*time.Second, knows, "the peer has acknowledged both locators again")
+		})
+		halves(t, s)
+	})
+}
+
+// halves wants each provider to have half of the packets, from now on.
+func halves(t *testing.T, s *site.Site) {
+	t.Helper()
+	before, err := site.Report(t.Context(), s.Border)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, lost := between(t, s, 500, 2*time.Second, func() {})
+	tx, rx := shares(t, s, before)
+	wantShare(t, "sent", tx, 0.5, 0.4*float64(sent))
+	wantShare(t, "received", rx, 0.5, 0.4*float64(sent))
+	if lost > 0 {
+		t.Errorf("%d of %d datagrams lost", lost, sent)
+	}
 }
 
 // roamOn runs a command of roam on a node, and returns what it says.

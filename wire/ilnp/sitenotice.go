@@ -30,7 +30,7 @@ import (
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type SiteNotice struct {
 	Kind     SiteNoticeKind
-	Sequence uint64 // grows with every change of what a border tells
+	Sequence uint64 // grows by 1 with every change of what a border tells; begins with the time of its start, in ns
 	Asker    [32]byte
 	Entries  []SiteEntry // at most MaxSiteEntries, only in an answer
 	MAC      [MACLen]byte

@@ -51,7 +51,7 @@ type siteHost interface {
 
 // siteCore is the core, as far as borders matter to it.
 type siteCore interface {
-	HandleBorder(now time.Time, link roam.LinkID)
+	HandleBorder(now time.Time, link roam.LinkID, anew bool)
 	HandleSite(now time.Time, sites map[roam.L64][]roam.L64)
 	Sites() map[roam.L64][]roam.L64
 }
@@ -66,6 +66,8 @@ func (b bordersHost) sessionPrefix() roam.L64                 { return b.h.cfg.H
 // siteBorder is the border on one link.
 type siteBorder struct {
 	showed   time.Time      // when its notice had effect last
+	noticed  uint64         // number of its latest notice; 0: none yet
+	anew     bool           // it began anew since one had effect
 	asked    time.Time      // when it was asked last,
 	key      nidkey.Key     // with that key,
 	secrets  []borderSecret // of which and each border's, as an answer costs no operation with a public key
@@ -121,9 +123,11 @@ func (b *siteBorders) handle(now time.Time, n rawio.SiteNotice) {
 	at := b.on(n.Link)
 	switch n.Kind {
 	case ilnp.NoticeOfSite:
+		at.anew = at.anew || beganAnew(at.noticed, n.Sequence)
+		at.noticed = n.Sequence
 		if now.Sub(at.showed) >= showNonces {
-			at.showed = now
-			b.core.HandleBorder(now, n.Link)
+			b.core.HandleBorder(now, n.Link, at.anew)
+			at.showed, at.anew = now, false
 		}
 		if n.Sequence != at.sequence {
 			b.ask(now, n.Link)
@@ -137,6 +141,15 @@ func (b *siteBorders) handle(now time.Time, n rawio.SiteNotice) {
 			b.tell(now)
 		}
 	}
+}
+
+// mostChanges is by how many changes a border is ahead of its latest notice at most. It numbers them from
+// the time of its start on, in ns.
+const mostChanges = 1 << 20
+
+// beganAnew reports whether a border has been started between two notices.
+func beganAnew(before, now uint64) bool {
+	return before != 0 && (now < before || now-before > mostChanges)
 }
 
 // learn takes what a border says. While all providers of an internal locator are down it keeps the

@@ -72,6 +72,7 @@ type bordered struct {
 	known map[roam.L64][]roam.L64 // what the core has of the site
 	given int                     // how often that was given
 	shown []roam.LinkID           // where nonces are to be sent
+	anew  int                     // of these, for a border that began anew
 	asked []nidkey.Public         // the key of each question, and
 	on    []roam.LinkID           // where it went
 	links map[roam.LinkID]hostnet.Uplink
@@ -95,12 +96,16 @@ func newBordered(borders ...nidkey.Key) *bordered {
 	return b
 }
 
-func (b *bordered) uplinks() map[roam.LinkID]hostnet.Uplink    { return b.links }
-func (b *bordered) borderKeys() []nidkey.Public                { return b.keys }
-func (b *bordered) namesBorders() bool                         { return b.named }
-func (b *bordered) sessionPrefix() roam.L64                    { return roam.DefaultSessionPrefix }
-func (b *bordered) Sites() map[roam.L64][]roam.L64             { return maps.Clone(b.known) }
-func (b *bordered) HandleBorder(_ time.Time, link roam.LinkID) { b.shown = append(b.shown, link) }
+func (b *bordered) uplinks() map[roam.LinkID]hostnet.Uplink { return b.links }
+func (b *bordered) borderKeys() []nidkey.Public             { return b.keys }
+func (b *bordered) namesBorders() bool                      { return b.named }
+func (b *bordered) sessionPrefix() roam.L64                 { return roam.DefaultSessionPrefix }
+func (b *bordered) Sites() map[roam.L64][]roam.L64          { return maps.Clone(b.known) }
+func (b *bordered) HandleBorder(_ time.Time, link roam.LinkID, anew bool) {
+	if b.shown = append(b.shown, link); anew {
+		b.anew++
+	}
+}
 func (b *bordered) HandleSite(_ time.Time, s map[roam.L64][]roam.L64) {
 	b.known, b.given = s, b.given+1
 }
@@ -212,6 +217,33 @@ func TestNoticesOfABorder(t *testing.T) {
 	if len(b.asked) != 2 {
 		t.Error("a new number is not asked about")
 	}
+}
+
+// A notice whose number is less than the latest one, or greater by more than a border can have changed, is of a
+// border that began anew. The core gets that once, with the next notice that has effect.
+func TestBorderBeginsAnew(t *testing.T) {
+	const begun = 1_000_000_000_000_000_000 // in ns, as a border's first number
+	b := newBordered()
+	now := time.Unix(1000, 0)
+	notice := func(link roam.LinkID, sequence uint64, want int) {
+		t.Helper()
+		b.handle(now, from(link, ilnp.SiteNotice{Kind: ilnp.NoticeOfSite, Sequence: sequence}))
+		if b.anew != want {
+			t.Errorf("number %d on link %d: %d have begun anew, want %d", sequence, link, b.anew, want)
+		}
+	}
+	notice(1, begun, 0)
+	now = now.Add(showNonces)
+	notice(1, begun+3, 0)                 // changes
+	notice(1, begun+uint64(time.Hour), 0) // too early to have effect
+	notice(2, begun, 0)                   // another border
+	now = now.Add(showNonces)
+	notice(1, begun+uint64(time.Hour), 1)
+	notice(2, begun, 1)
+	now = now.Add(showNonces)
+	notice(1, begun, 2) // its clock was set back
+	now = now.Add(showNonces)
+	notice(1, begun, 2)
 }
 
 // The core keeps what it knew of the site until the border of each link has answered, or has left its
