@@ -55,7 +55,7 @@ static __always_inline int tell_packet_in(void *ring, struct __sk_buff *skb, __u
 		return -1;
 	}
 	event_fill(&p->e, skb, kind, about);
-	len = load_packet(skb, l3, p->data, room);
+	len = load_packet(skb, l3, skb->len - l3, p->data, room);
 	if (!len) {
 		bpf_ringbuf_discard(p, 0);
 		count(DROP_KERNEL_HELPER);

@@ -5,14 +5,12 @@
 
 #include "addr.h"
 
-/* Copies a packet from an offset to its end into a record. The caller has checked that
- * this is at least one byte and less than room, a power of two. Returns the number of
- * bytes; 0: the kernel refused to load them.
+/* Copies so many bytes of a packet from an offset into a record. The caller has checked that
+ * these are at least one and less than room, a power of two, and that the packet has them. Returns
+ * the number of bytes; 0: the kernel refused to load them.
  */
-static __always_inline __u32 load_packet(struct __sk_buff *skb, __u32 at, __u8 *to, const __u64 room)
+static __always_inline __u32 load_packet(struct __sk_buff *skb, __u32 at, __u64 len, __u8 *to, const __u64 room)
 {
-	__u64 len = skb->len - at;
-
 	/* The verifier has lost the bounds by now, and before Linux 6.8 it does not
 	 * conclude "at least 1" from "not 0": so the mask applies to the length less 1.
 	 */

@@ -128,17 +128,24 @@ static __always_inline int send_to_hop(const struct site *s)
 	return bpf_redirect_neigh(s->ifindex, &nh, sizeof(nh), 0);
 }
 
-/* Gives the daemon a packet; it is not forwarded here. */
+/* Gives the daemon a packet; it is not forwarded here. Of one that is too big for its link, a GSO packet among
+ * them, it needs only what an error quotes.
+ */
 __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum handover_kind kind, __u32 detail)
 {
 	enum ring_limit limit;
 	struct handover *h = 0;
-	__u32 l3;
+	__u32 l3, len;
 
 	if (!x)
 		return drop(DROP_MALFORMED);
 	l3 = x->l3;
-	if (skb->len <= l3 || skb->len - l3 >= HANDOVER_DATA)
+	if (skb->len <= l3)
+		return refuse(skb, x, DROP_TOO_LONG);
+	len = skb->len - l3;
+	if (kind == HAND_TOO_BIG && len > ERROR_QUOTES)
+		len = ERROR_QUOTES;
+	if (len >= HANDOVER_DATA)
 		return refuse(skb, x, DROP_TOO_LONG);
 	limit = limit_of(skb, x, kind);
 	if (limit == NO_SHARE)
@@ -151,7 +158,7 @@ __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum h
 	h->ifindex = skb->ifindex;
 	h->detail = detail;
 	h->flow = x->key;
-	h->len = load_packet(skb, l3, h->data, HANDOVER_DATA);
+	h->len = load_packet(skb, l3, len, h->data, HANDOVER_DATA);
 	if (!h->len) {
 		bpf_ringbuf_discard(h, 0);
 		return refuse(skb, x, DROP_KERNEL_HELPER);

@@ -195,10 +195,11 @@ enum handover_kind {
 	HAND_INSIDE,   /* a Locator Update or an error, from inside */
 	HAND_OUTSIDE,  /* the same from outside */
 	HAND_OWN,      /* an error of this host that quotes an internal locator */
-	HAND_TOO_BIG,  /* a packet from inside that does not fit into its link */
+	HAND_TOO_BIG,  /* the beginning of a packet from inside that does not fit into its link */
 };
 
 #define HANDOVER_DATA 2048
+#define ERROR_QUOTES 1232 /* bytes of a packet in an ICMPv6 error: the least MTU less both headers (RFC 4443 §2.4) */
 #define HANDOVERS_LEN (1 << 20) /* bytes of the ring */
 
 /* Which messages have a share of the ring of their own. */

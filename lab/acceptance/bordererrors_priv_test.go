@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +40,22 @@ func refusal(t *testing.T, h *topo.Host, to netip.Addr) (answer error) {
 		t.Fatal(err)
 	}
 	return answer
+}
+
+// TestBorderPacketTooBig has a host on a link to the inside with an MTU of 9,000 bytes send what no provider's link
+// passes, in one packet that is longer than what the programs hand the daemon at most: the border says how long
+// packets may be.
+func TestBorderPacketTooBig(t *testing.T) {
+	s := newSite(t, site.Policy(0, "vlb", 50, 50), "")
+	if err := errors.Join(s.Router.SetMTU("lan", 9000), s.InsideHost.SetMTU("net1", 9000)); err != nil {
+		t.Fatal(err)
+	}
+	outside := site.External.Addr().Next().String() // of a router without Roam
+	testutil.Eventually(t, patience, func() bool {
+		argv := []string{"ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", "8900", outside}
+		out, _ := s.InsideHost.AppCommand(t.Context(), argv...).CombinedOutput() // its status is that of no answer
+		return strings.Contains(strings.ToLower(string(out)), "packet too big: mtu=1500")
+	}, "a long echo request is refused for its length")
 }
 
 // TestBorderErrors has hosts of plain IPv6 on both sides send datagrams to closed ports across a

@@ -1,9 +1,11 @@
 package border
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -26,6 +28,7 @@ func TestRefused(t *testing.T) {
 	last := echo(mine, theirs)
 	last[7] = 1
 	long := r.echo(mine, theirs, ilnp.Nonce{}, true, 1, 1500)
+	longer := r.echo(mine, theirs, ilnp.Nonce{}, true, 1, 2100) // than a record
 	truncated := echo(mine, theirs)[:44]
 	chain := append([]byte(nil), echo(mine, theirs)[:40]...)
 	chain[6] = ip6.DestOpts
@@ -46,6 +49,7 @@ func TestRefused(t *testing.T) {
 		"a chain of headers":                 {out, chain, shot, "drop_malformed"},
 		"the last hop":                       {out, last, passOn, "pass_stack"},
 		"too long for the link":              {out, long, shot, "handed_over"},
+		"too long for the ring, too":         {out, longer, shot, "handed_over"},
 		"another site's packet":              {in, echo(theirs, roam.ILV{L64: remote, NID: insideNID}), passOn, ""},
 		"between inside hosts":               {out, echo(mine, spoofed), passOn, ""},
 		"from another network inside":        {out, echo(theirs, theirs), passOn, ""},
@@ -215,27 +219,50 @@ type skbContext struct {
 	_       [12]byte
 }
 
-// A GSO packet passes if its segments fit into the link, however long it is.
+// A GSO packet passes if its segments fit into the link, however long it is. Otherwise the daemon is handed as much
+// of it as an ICMPv6 error quotes, also of one that is longer than a record of the ring.
 func TestGSO(t *testing.T) {
 	r := newRig(t)
-	body := make([]byte, 1900)
-	body[12], body[13] = 0x80, 0x10 // 32 bytes of header
-	h := ip6.Header{NextHeader: ip6.TCP, HopLimit: 64, PayloadLen: uint16(len(body)), Src: mine.Addr(), Dst: theirs.Addr()}
-	b, err := h.AppendTo([]byte{0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0x86, 0xdd})
+	events, err := r.Follow()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = append(b, body...)
-	for size, want := range map[uint32]uint32{1500 - 72: redirect, 1500 - 71: shot, 0: shot} {
-		c := skbContext{GSOSize: size}
-		if size > 0 {
-			c.GSOSegs = 2
+	t.Cleanup(func() { close(r.closing); r.ring.Close() })
+	for _, long := range []int{1900, 2900} {
+		body := make([]byte, long)
+		body[12], body[13] = 0x80, 0x10 // 32 bytes of header
+		h := ip6.Header{NextHeader: ip6.TCP, HopLimit: 64, PayloadLen: uint16(long), Src: mine.Addr(), Dst: theirs.Addr()}
+		b, err := h.AppendTo([]byte{0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0x86, 0xdd})
+		if err != nil {
+			t.Fatal(err)
 		}
-		verdict, err := r.objs.SbrInsideIngress.Run(&ebpf.RunOptions{
-			Data: b, DataOut: make([]byte, len(b)+256), Context: c, ContextOut: &skbContext{},
-		})
-		if err != nil || verdict != want {
-			t.Errorf("segments of %d bytes: verdict %#x, want %#x, %v", size, verdict, want, err)
+		b = append(b, body...)
+		for size, want := range map[uint32]uint32{1500 - 72: redirect, 1500 - 71: shot, 0: shot} {
+			c := skbContext{GSOSize: size}
+			if size > 0 {
+				c.GSOSegs = 2
+			}
+			verdict, err := r.objs.SbrInsideIngress.Run(&ebpf.RunOptions{
+				Data: b, DataOut: make([]byte, len(b)+256), Context: c, ContextOut: &skbContext{},
+			})
+			if err != nil || verdict != want {
+				t.Errorf("segments of %d bytes: verdict %#x, want %#x, %v", size, verdict, want, err)
+			}
+			if want != shot {
+				continue
+			}
+			select {
+			case e := <-events:
+				if e.Kind != TooBig || e.MTU != 1500 || !bytes.Equal(e.Packet, b[14:14+quoted]) {
+					t.Errorf("segments of %d bytes of %d: handed over %v of %d bytes, MTU %d", size, long, e.Kind,
+						len(e.Packet), e.MTU)
+				}
+			case <-time.After(5 * time.Second):
+				t.Errorf("segments of %d bytes of %d: nothing is handed over", size, long)
+			}
 		}
 	}
 }
+
+// quoted is how much of a packet an ICMPv6 error without nonce quotes (RFC 4443 §2.4).
+const quoted = 1280 - 40 - 8
