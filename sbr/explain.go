@@ -2,6 +2,7 @@ package sbr
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"roam"
@@ -26,9 +27,7 @@ func Explain(p Policy, t Table, q Question) []string {
 	case srcKnown && src.Internal() && dstKnown && dst.Internal():
 		return []string{"Both locators are internal: the packet does not cross the border, and stays as it is."}
 	case srcKnown && src.Internal() && dstSite:
-		return []string{fmt.Sprintf("The destination is inside, by a site locator. The border rewrites it to %v, "+
-			"the source to the preferred site locator, and forwards the packet back inside.",
-			t.Behind[q.Dst.L64].Prefix())}
+		return explainHairpin(src, t, q)
 	case srcKnown && src.Internal():
 		return explainOutward(src, t.Inside[q.Src.L64], t, q)
 	case dstSite:
@@ -41,6 +40,21 @@ func Explain(p Policy, t Table, q Question) []string {
 		return []string{"From outside nothing reaches an internal locator: the border drops the packet (drop_internal)."}
 	}
 	return []string{"No locator of the packet is in the policy as one that is rewritten: the packet stays as it is."}
+}
+
+// explainHairpin is Explain for a packet from inside to a site locator. The source gets the locator of the same
+// provider if it has one there, so that the answer comes from the address that was asked.
+func explainHairpin(src Entry, t Table, q Question) []string {
+	from, live := q.Dst.L64, t.Inside[src.L64].locators()
+	if t.Behind[from] != src.L64 && !slices.Contains(live, from) {
+		if len(live) == 0 {
+			return []string{"The destination is inside, by a locator of another provider than the source has, and no link " +
+				"of the source's label is up: the border drops the packet (drop_no_link)."}
+		}
+		from = live[0]
+	}
+	return []string{fmt.Sprintf("The destination is inside, by a site locator. The border rewrites it to %v, "+
+		"the source to %v, and forwards the packet back inside.", t.Behind[q.Dst.L64].Prefix(), from.Prefix())}
 }
 
 func entryLine(p Policy, l roam.L64) int {

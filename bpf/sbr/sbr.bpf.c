@@ -60,16 +60,22 @@ static __always_inline int read_headers(struct __sk_buff *skb, struct crossing *
 }
 
 /* Rewrites a packet between two inside nodes that uses a site locator, as if it had left and
- * come back (RFC 6748 §2.8). The stack forwards it.
+ * come back (RFC 6748 §2.8). The stack forwards it. The source gets the locator of the destination's provider
+ * where the policy has that for it, also while its link is down: the answer then comes from the address that
+ * was asked. Between nodes of one internal locator both changes cancel in the checksum, whatever its rule.
  */
-__noinline int hairpin(struct __sk_buff *skb, struct crossing *x, __u32 from, __u32 to)
+__noinline int hairpin(struct __sk_buff *skb, struct crossing *x, const struct locator *from, __u32 to)
 {
 	struct site *s, *d;
+	__u32 first;
 
-	if (!x)
+	if (!x || !from)
 		return drop(DROP_MALFORMED);
-	s = bpf_map_lookup_elem(&sites, &from);
-	d = bpf_map_lookup_elem(&sites, &to);
+	s = d = bpf_map_lookup_elem(&sites, &to);
+	if (d && d->behind.v != x->ip.src.l64.v && !(from->sites >> (to & (MAX_SITES - 1)) & 1)) {
+		first = from->site[0];
+		s = from->n ? bpf_map_lookup_elem(&sites, &first) : 0;
+	}
 	if (!s || !d)
 		return refuse(skb, x, DROP_NO_LINK);
 	if (rewrite(skb, x, SOURCE_AT, x->ip.src.l64, s->l64) ||
@@ -177,7 +183,7 @@ static __always_inline int full_outward(struct __sk_buff *skb)
 		return PASS_ON;
 	}
 	if (to)
-		return from->n ? hairpin(skb, &x, from->site[0], to->site[0]) : refuse(skb, &x, DROP_NO_LINK);
+		return hairpin(skb, &x, from, to->site[0]);
 	x.key.inside = x.ip.src.nid;
 	x.key.outside = x.ip.dst.nid;
 	return cross_outward(skb, &x, from);

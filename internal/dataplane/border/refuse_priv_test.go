@@ -71,17 +71,51 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Two inside hosts that use each other's site locator meet as if their packets had left and
-// come back (RFC 6748 §2.8).
+// Two inside hosts that use each other's site locator meet as if their packets had left and come back (RFC 6748 §2.8).
+// The answer comes from the address that was asked, by whichever provider, also while that one's link is down, and no
+// checksum changes that counts locators as zero.
 func TestHairpin(t *testing.T) {
 	r := newRig(t)
-	other := roam.ILV{L64: siteB, NID: outsideNID}
-	verdict, got := r.run(r.objs.SbrInsideIngress, r.echo(mine, other, ilnp.Nonce{}, true, 1, 56))
-	if verdict != passOn || source(got) != siteA || destination(got) != internal {
-		t.Errorf("verdict %#x, from %v to %v", verdict, source(got), destination(got))
+	p, err := sbr.ParsePolicy([]byte(policyText(50, 50)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if p, err := ilnp.ParsePacket(got); err != nil {
-		t.Errorf("%+v, %v", p, err)
+	oneDown := sbr.NewTable(p, []sbr.Site{{L64: siteA, Link: loopback, Up: true}, {L64: siteB, Link: loopback}})
+	for _, table := range []sbr.Table{r.table, oneDown, sbr.NewTable(p, nil)} {
+		if err := r.Install(table, false, hops); err != nil {
+			t.Fatal(err)
+		}
+		for _, provider := range []roam.L64{siteA, siteB} {
+			r.hairpins(insideNID, outsideNID, provider)
+			r.hairpins(outsideNID, insideNID, provider)
+		}
+	}
+}
+
+// hairpins has one inside node send to another one by a site locator.
+func (r *rig) hairpins(from, to roam.NID, provider roam.L64) {
+	r.Helper()
+	src, dst := roam.ILV{L64: internal, NID: from}, roam.ILV{L64: provider, NID: to}
+	for what, packet := range map[string][]byte{
+		"an echo request": r.echo(src, dst, ilnp.Nonce{}, true, 1, 56),
+		"a datagram":      moved(r.T, transport(r.T, ip6.UDP, 1, 2), src, dst),
+		"over NIDs":       overNIDs(r.T, src, dst, ilnp.Nonce{}, 56, false),
+	} {
+		verdict, got := r.run(r.objs.SbrInsideIngress, packet)
+		if verdict != passOn || source(got) != provider || destination(got) != internal {
+			r.Errorf("%s to %v: verdict %#x, from %v to %v", what, dst, verdict, source(got), destination(got))
+		}
+		if what == "over NIDs" && !bytes.Equal(got[40:], packet[40:]) {
+			r.Errorf("%s to %v: %x becomes %x", what, dst, packet, got)
+		}
+		c, err := ip6.Walk(got)
+		if err != nil {
+			r.Fatal(err)
+		}
+		sum := ip6.Checksum(c.Header.Src, c.Header.Dst, c.Upper, got[c.UpperOffset:c.End])
+		if sum != 0 && what != "over NIDs" {
+			r.Errorf("%s to %v: the checksum is wrong", what, dst)
+		}
 	}
 }
 
