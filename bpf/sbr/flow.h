@@ -91,13 +91,34 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 	return 0;
 }
 
-/* Notes when a packet of a flow passed. */
-static __always_inline void note_passed(struct flow *f, __u64 now, int inward)
+/* Is that the locator of a flow's inside node? */
+__noinline int is_internal(const struct flow_key *k, __u64 l64)
 {
-	__u32 *at = inward ? &f->came : &f->sent;
+	const struct flow_nonces *nonces = k ? known_whole(k).nonces : 0;
 
-	if (*at != (__u32)(now >> SEEN_SHIFT))
-		*at = now >> SEEN_SHIFT;
+	return nonces && nonces->internal.v == l64;
+}
+
+/* Notes when a packet of a flow passed, from that locator and by that link. One from inside shows that the inside
+ * node is there, but any node inside can send one in its name: so it counts if it comes from the node's locator, by
+ * its link. Few packets get to that comparison, as a time is noted once.
+ */
+static __always_inline void note_passed(const struct flow_key *k, struct flow *f, union half from, __u32 link,
+					__u64 now, int inward)
+{
+	__u32 time = now >> SEEN_SHIFT;
+	const union half *placed;
+
+	if (inward) {
+		if (f->came != time)
+			f->came = time;
+		return;
+	}
+	if (f->sent == time || f->link != (__u16)link)
+		return;
+	placed = placed_internal(f);
+	if (placed ? placed->v == from.v : is_internal(k, from.v))
+		f->sent = time;
 }
 
 /* Finds the flow of a packet, and notes its nonce where that is new. Null: it is of no flow
@@ -111,15 +132,17 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 
 	x->now = bpf_ktime_get_coarse_ns();
 	if (f)
-		note_passed(f, x->now, x->inward);
+		note_passed(&key, f, x->ip.src.l64, skb->ifindex, x->now, x->inward);
 	x->rule = f ? f->rule : RULE_UNKNOWN;
 	if (!x->c.nonce.len)
 		return f;
 	if (f)
 		k = known_whole(&key);
 	if (k.flow && k.nonces && same_nonce(x->inward ? &k.nonces->inward : &k.nonces->outward, &x->c.nonce)) {
-		if (!x->inward)
+		if (!x->inward) {
 			k.nonces->remote = x->ip.dst.l64;
+			k.flow->sent = x->now >> SEEN_SHIFT;
+		}
 		if (!x->rule)
 			k.flow->rule = x->rule = shown_rule(skb, x);
 		return k.flow;

@@ -99,17 +99,17 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 	return 0;
 }
 
-/* Finds the flow of a packet between two nodes; nonzero: it is not known. */
-static __always_inline int find_flow(struct plain *p, union half inside, union half outside, int inward)
+/* Finds the flow of a packet that came by that link; nonzero: it is not known. */
+static __always_inline int find_flow(struct plain *p, __u32 link, int inward)
 {
-	struct flow_key key = {.inside = inside, .outside = outside};
-	struct flow *f = known_flow(&key);
+	union half from = p->ip->src.nid, to = p->ip->dst.nid;
+	struct flow_key key = {.inside = inward ? to : from, .outside = inward ? from : to};
 
-	if (!f)
+	p->f = known_flow(&key);
+	if (!p->f)
 		return -1;
 	p->now = bpf_ktime_get_coarse_ns();
-	note_passed(f, p->now, inward);
-	p->f = f;
+	note_passed(&key, p->f, p->ip->src.l64, link, p->now, inward);
 	return 0;
 }
 
@@ -141,8 +141,8 @@ struct leaving {
 	__u32 by_turn; /* the member's turn counts; undo it with give_back */
 };
 
-/* Finds out where a packet from inside leaves; nonzero: it takes the full path. */
-static __always_inline int find_leaving(struct plain *p, struct leaving *l)
+/* Finds out where a packet from inside, by that link, leaves; nonzero: it takes the full path. */
+static __always_inline int find_leaving(struct plain *p, __u32 from, struct leaving *l)
 {
 	const struct border *b = this_border();
 	const __be16 *ports = p->upper;
@@ -151,7 +151,7 @@ static __always_inline int find_leaving(struct plain *p, struct leaving *l)
 	if (!b || b->locator_bits >> bit_of(p->ip->dst.l64) & 1 || b->own_bits >> bit_of(p->ip->dst.nid) & 1)
 		return -1;
 	l->g = hinted_group(b, p->ip->src.l64);
-	if (!l->g || !l->g->n || find_flow(p, p->ip->src.nid, p->ip->dst.nid, 0) || p->now > b->macs_until)
+	if (!l->g || !l->g->n || find_flow(p, from, 0) || p->now > b->macs_until)
 		return -1;
 	if (!is_spread(l->g, p->f)) {
 		l->member = l->g->n > 1 ? known_member(l->g, p->f->announced) : 0;
@@ -194,7 +194,7 @@ static __always_inline struct share *find_entering(struct plain *p, __u32 from)
 	if (!b || !b->direct || b->locator_bits >> bit_of(p->ip->src.l64) & 1 || b->own_bits >> bit_of(p->ip->dst.nid) & 1)
 		return 0;
 	site = hinted_site(b, p->ip->dst.l64);
-	if (site < 0 || find_flow(p, p->ip->dst.nid, p->ip->src.nid, 1) || p->now > b->macs_until)
+	if (site < 0 || find_flow(p, from, 1) || p->now > b->macs_until)
 		return 0;
 	internal = placed_internal(p->f);
 	p->way = internal ? way_to(p->ip->dst.nid, *internal, from) : 0;
@@ -254,7 +254,7 @@ static __always_inline int plain_outward(struct __sk_buff *skb)
 	struct plain p;
 	struct leaving l = {};
 
-	if (read_skb(skb, &p) || find_leaving(&p, &l))
+	if (read_skb(skb, &p) || find_leaving(&p, skb->ifindex, &l))
 		return FULL_PATH;
 	leave(&p, &l);
 	skb->tc_index = SENT_HERE;

@@ -204,7 +204,7 @@ int sbr_inside_xdp(struct xdp_md *ctx)
 	struct plain p;
 	struct leaving l = {};
 
-	if (read_frame(ctx, &p) || find_leaving(&p, &l))
+	if (read_frame(ctx, &p) || find_leaving(&p, ctx->ingress_ifindex, &l))
 		return XDP_PASS;
 	if (bpf_redirect_map(&xdp_links, l.s->ifindex, XDP_PASS) != XDP_REDIRECT) {
 		if (l.by_turn)

@@ -164,6 +164,7 @@ static __always_inline void write_flow(struct flow *f, struct flow_nonces *n, co
 	f->came_to = 0;
 	f->announced = 0;
 	f->sealed = 0;
+	f->link = now->nonces.ifindex;
 	n->remote = now->nonces.remote;
 	n->inward = now->nonces.inward;
 	n->outward = now->nonces.outward;
@@ -200,6 +201,7 @@ static __always_inline enum change add_flow(struct flow_set *s, struct nonce_set
 		return CHANGED;
 	}
 	now->flow.internal_at = place_internal(now->nonces.internal);
+	now->flow.link = now->nonces.ifindex;
 	err = bpf_map_update_elem(&flows, key, now, BPF_ANY);
 	if (!err)
 		return CHANGED;

@@ -92,13 +92,13 @@ enum checksum_rule {
 struct flow {
 	struct flow_key key; /* inside is 0 in a place of flow_sets that is free */
 	__u32 came;          /* when a packet from outside passed last, in units of 2^26 ns */
-	__u32 sent;          /* the same from inside */
+	__u32 sent;          /* the same from the inside node: from its locator and by its link, or with its nonce */
 	__u16 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
 	__u8 rule;           /* enum checksum_rule */
 	__u8 came_to;        /* 1 more than the index of the site locator to which the latest packet from outside came */
 	__u8 internal_at;    /* where in internals the locator of the inside node is; 0: in flow_nonces alone */
 	__u8 sealed;         /* its Locator Updates have MACs, so that the inside node alone announces locators */
-	__u8 pad[2];
+	__u16 link;          /* the lower half of ifindex in flow_nonces */
 };
 
 /* The rest of it: who may change it. A cache line in nonce_sets. */

@@ -123,7 +123,7 @@ type bpfFlow struct {
 	CameTo     uint8
 	InternalAt uint8
 	Sealed     uint8
-	Pad        [2]uint8
+	Link       uint16
 }
 
 type bpfFlowKey struct {
