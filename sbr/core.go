@@ -196,6 +196,9 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 			seen.Sent = f.Sent
 		}
 		seen.Sealed = f.Sealed
+		if c.moves(f, seen.Internal) {
+			f.confirmed, f.stale = false, true
+		}
 		f.FlowSeen = seen
 	}
 	if !f.confirmed || !sameSet(f.announced, c.live(f)) {
@@ -215,10 +218,11 @@ func (c *Core) AnnounceAnew(now time.Time) {
 	}
 }
 
-// Knows reports whether the core has a flow, with those nonces.
+// Knows reports whether the core has a flow, with those nonces and its inside node where it was seen.
 func (c *Core) Knows(seen FlowSeen) bool {
 	f := c.flows[seen.FlowKey]
-	return f != nil && f.Inward == seen.Inward && f.Outward == seen.Outward
+	return f != nil && f.Inward == seen.Inward && f.Outward == seen.Outward && f.Internal == seen.Internal &&
+		f.Link == seen.Link
 }
 
 // HandleIdle takes a flow that has had no packets for long.

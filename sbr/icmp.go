@@ -163,7 +163,7 @@ func (c *Core) errorIn(p Packet, q ilnp.Packet) {
 	to, known := c.table.Behind[q.Src.L64]
 	link, rule := Routed, RuleIPv6
 	if f := c.flows[FlowKey{q.Src.NID, q.Dst.NID}]; f != nil {
-		to, link, rule = f.Internal, f.Link, f.Rule
+		to, link, rule = f.Internal, c.linkTo(f), f.Rule
 	}
 	if !known {
 		c.refuse(p, UnknownLocators)

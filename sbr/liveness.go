@@ -308,7 +308,7 @@ func (c *Core) pass(p Packet, m ilnp.Packet, f *flow) {
 	to, known := c.table.Behind[m.Dst.L64]
 	link := Routed
 	if f != nil {
-		to, link = f.Internal, f.Link
+		to, link = f.Internal, c.linkTo(f)
 	}
 	b, err := Rewrite(p.Bytes, Destination, to, RuleIPv6)
 	if !known || err != nil || m.OverNIDs || m.Encapsulated {

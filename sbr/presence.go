@@ -2,6 +2,7 @@ package sbr
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"roam"
@@ -28,8 +29,8 @@ type host struct {
 	waiting      map[FlowKey]bool // flows that wait for its answer
 }
 
-// HandleOwn takes the border's own address on each link to the inside, from which it asks hosts.
-// Without one it relies on the packets of flows.
+// HandleOwn takes the border's own address on each link to the inside, from which it asks hosts; zero: it has none
+// there, and relies on the packets of flows.
 func (c *Core) HandleOwn(own map[roam.LinkID]roam.ILV) { c.own = own }
 
 // HandleSeen takes when the last packet of a flow came from inside: the answer to Look.
@@ -54,6 +55,27 @@ func (c *Core) look(f *flow) { c.out = append(c.out, Look{f.FlowKey}) }
 
 // node is the inside node of a flow.
 func (f *flow) node() roam.ILV { return roam.ILV{L64: f.Internal, NID: f.Inside} }
+
+// moves reports whether the outside node of a flow has other site locators, or other preferences of them, to learn once
+// the inside node is at an internal locator.
+func (c *Core) moves(f *flow, to roam.L64) bool {
+	return f.Internal != to && !slices.Equal(c.siteEntries(f.Internal, siteLifetime), c.siteEntries(to, siteLifetime))
+}
+
+// linkTo returns the link to the inside node of a flow: the one that its nonce came by or, once that is gone, one on
+// which the border has an address of the same locator; 0: the host's routes know.
+func (c *Core) linkTo(f *flow) roam.LinkID {
+	if _, ok := c.own[f.Link]; ok {
+		return f.Link
+	}
+	best := roam.LinkID(0)
+	for l, own := range c.own {
+		if own.L64 == f.Internal && (best == 0 || l < best) {
+			best = l
+		}
+	}
+	return best
+}
 
 // isPresent reports whether the inside node of a flow is in the site, as far as is known.
 func (c *Core) isPresent(now time.Time, f *flow) bool {
@@ -85,15 +107,16 @@ func (c *Core) considerUpdate(now time.Time, f *flow) {
 func (c *Core) askInside(now time.Time, f *flow) {
 	h := c.host(now, f)
 	h.waiting[f.FlowKey] = true
-	own, ok := c.own[f.Link]
-	if !ok || now.Sub(h.asked) < askEvery {
+	link := c.linkTo(f)
+	own := c.own[link]
+	if own == (roam.ILV{}) || now.Sub(h.asked) < askEvery {
 		return
 	}
 	h.asked = now
 	c.asked++
 	b, err := ilnp.BuildEcho(own, f.node(), ilnp.Nonce{}, true, c.probe.ID, c.asked, c.probe.data())
 	if err == nil {
-		c.out = append(c.out, Transmit{f.Link, b})
+		c.out = append(c.out, Transmit{link, b})
 	}
 }
 

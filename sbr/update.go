@@ -143,7 +143,7 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 	to, known := c.table.Behind[m.Dst.L64]
 	link := Routed
 	if f != nil {
-		to, link = f.Internal, f.Link
+		to, link = f.Internal, c.linkTo(f)
 	}
 	switch {
 	case !known:

@@ -91,34 +91,55 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 	return 0;
 }
 
-/* Is that the locator of a flow's inside node? */
-__noinline int is_internal(const struct flow_key *k, __u64 l64)
+/* Notes that a packet of a flow has come from inside, from that locator and by that link. It shows that the inside
+ * node is there, but any node inside can send one in its name: so it counts if it comes from the node's locator, by its
+ * link.
+ */
+__noinline int note_sent(const struct flow_key *k, struct flow *f, __u64 from, __u32 link, __u32 time)
 {
-	const struct flow_nonces *nonces = k ? known_whole(k).nonces : 0;
-
-	return nonces && nonces->internal.v == l64;
+	if (k && f && f->link == (__u16)link && internal_of(k, f).v == from)
+		f->sent = time;
+	return 0;
 }
 
-/* Notes when a packet of a flow passed, from that locator and by that link. One from inside shows that the inside
- * node is there, but any node inside can send one in its name: so it counts if it comes from the node's locator, by
- * its link. Few packets get to that comparison, as a time is noted once.
- */
+/* Notes when a packet of a flow passed. Few come to have their place compared, as a time is noted once. */
 static __always_inline void note_passed(const struct flow_key *k, struct flow *f, union half from, __u32 link,
 					__u64 now, int inward)
 {
 	__u32 time = now >> SEEN_SHIFT;
-	const union half *placed;
 
-	if (inward) {
-		if (f->came != time)
-			f->came = time;
-		return;
-	}
-	if (f->sent == time || f->link != (__u16)link)
-		return;
-	placed = placed_internal(f);
-	if (placed ? placed->v == from.v : is_internal(k, from.v))
-		f->sent = time;
+	if (!inward && f->sent != time)
+		note_sent(k, f, from.v, link, time);
+	else if (inward && f->came != time)
+		f->came = time;
+}
+
+/* How long an inside node has sent nothing from where it was, in units of 2^26 ns, when its nonce moves its flows: of
+ * a node with two locators or links each sends packets with nonces all the time.
+ */
+#define MOVES_AFTER 3
+
+/* Follows the inside node of a flow to where a packet with its nonce comes from, and lets the daemon know. A Locator
+ * Update says that the node has moved, so it needs no waiting: its acknowledgement comes to where it was sent from.
+ */
+__noinline int follow_node(struct __sk_buff *skb, const struct crossing *x, const struct flow_nonces *known)
+{
+	__u32 time, is_update;
+	struct flow_key key;
+	struct flow *f;
+
+	if (!x || !known || (known->internal.v == x->ip.src.l64.v && known->ifindex == skb->ifindex))
+		return 0;
+	key = x->key;
+	time = x->now >> SEEN_SHIFT;
+	f = known_flow(&key);
+	is_update = x->c.proto == IPPROTO_ICMPV6 && x->c.fragment != LATER_FRAGMENT && x->c.type == ICMP6_LOCATOR_UPDATE;
+	if (!f || (!is_update && time - f->sent < MOVES_AFTER) ||
+	    !move_flow(&key, &x->c.nonce, x->ip.src.l64, skb->ifindex))
+		return 0;
+	f->sent = time;
+	hand_flow(skb, &key);
+	return 0;
 }
 
 /* Finds the flow of a packet, and notes its nonce where that is new. Null: it is of no flow
@@ -141,7 +162,7 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 	if (k.flow && k.nonces && same_nonce(x->inward ? &k.nonces->inward : &k.nonces->outward, &x->c.nonce)) {
 		if (!x->inward) {
 			k.nonces->remote = x->ip.dst.l64;
-			k.flow->sent = x->now >> SEEN_SHIFT;
+			follow_node(skb, x, k.nonces);
 		}
 		if (!x->rule)
 			k.flow->rule = x->rule = shown_rule(skb, x);

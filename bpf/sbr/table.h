@@ -171,6 +171,30 @@ static __always_inline void write_flow(struct flow *f, struct flow_nonces *n, co
 	n->ifindex = now->nonces.ifindex;
 }
 
+/* Writes that the inside node of a flow is at a locator and link, which a packet with that nonce has shown. 0: the
+ * flow has another nonce by now, or its set is in use.
+ */
+static __always_inline int move_flow(const struct flow_key *k, const struct nonce *shown, union half to, __u32 link)
+{
+	__u32 n = set_of(k);
+	struct nonce_set *rest = bpf_map_lookup_elem(&nonce_sets, &n);
+	struct known f;
+	int done;
+
+	if (!rest || lock_set(rest))
+		return 0;
+	f = known_whole(k);
+	done = f.flow && f.nonces && same_nonce(&f.nonces->outward, shown);
+	if (done) {
+		f.nonces->internal = to;
+		f.nonces->ifindex = link;
+		f.flow->internal_at = place_internal(to);
+		f.flow->link = link;
+	}
+	unlock_set(rest);
+	return done;
+}
+
 enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
 
 /* Adds a flow to a set that this program has locked. NOT_CHANGED: there is no space. SET_LOCKED: the

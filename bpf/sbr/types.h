@@ -92,7 +92,7 @@ enum checksum_rule {
 struct flow {
 	struct flow_key key; /* inside is 0 in a place of flow_sets that is free */
 	__u32 came;          /* when a packet from outside passed last, in units of 2^26 ns */
-	__u32 sent;          /* the same from the inside node: from its locator and by its link, or with its nonce */
+	__u32 sent;          /* the same from the inside node, from its locator and by its link */
 	__u16 announced;     /* bits of the site locators, by index in sites, that the outside node has acknowledged */
 	__u8 rule;           /* enum checksum_rule */
 	__u8 came_to;        /* 1 more than the index of the site locator to which the latest packet from outside came */
@@ -191,7 +191,7 @@ struct share {
 
 /* What the daemon is handed. */
 enum handover_kind {
-	HAND_FLOW = 1, /* both nonces of a flow are known; no packet */
+	HAND_FLOW = 1, /* both nonces of a flow are known, or its inside node has moved; no packet */
 	HAND_INSIDE,   /* a Locator Update or an error, from inside */
 	HAND_OUTSIDE,  /* the same from outside */
 	HAND_OWN,      /* an error of this host that quotes an internal locator */

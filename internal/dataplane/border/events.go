@@ -16,11 +16,11 @@ type EventKind uint8
 
 // The kinds, as enum handover_kind numbers them.
 const (
-	FlowConfirmed = EventKind(bpfHandoverKindHAND_FLOW)    // both nodes of Flow have sent their nonces
-	FromInside    = EventKind(bpfHandoverKindHAND_INSIDE)  // a Locator Update or an ICMPv6 error
-	FromOutside   = EventKind(bpfHandoverKindHAND_OUTSIDE) // likewise
-	OwnError      = EventKind(bpfHandoverKindHAND_OWN)     // an error of this host, with an internal locator
-	TooBig        = EventKind(bpfHandoverKindHAND_TOO_BIG) // a packet from inside that does not fit into its link
+	FlowChanged = EventKind(bpfHandoverKindHAND_FLOW)    // both nodes have sent their nonces, or the inside one has moved
+	FromInside  = EventKind(bpfHandoverKindHAND_INSIDE)  // a Locator Update or an ICMPv6 error
+	FromOutside = EventKind(bpfHandoverKindHAND_OUTSIDE) // likewise
+	OwnError    = EventKind(bpfHandoverKindHAND_OWN)     // an error of this host, with an internal locator
+	TooBig      = EventKind(bpfHandoverKindHAND_TOO_BIG) // a packet from inside that does not fit into its link
 )
 
 // Event is one thing that the programs hand over.
@@ -30,7 +30,7 @@ type Event struct {
 	Flow   sbr.FlowKey
 	MTU    uint32 // of TooBig
 	Came   int    // of FromInside: index of the site locator to which the flow's latest packet came; -1: unknown
-	Packet []byte // from the IPv6 header on; not of FlowConfirmed
+	Packet []byte // from the IPv6 header on; not of FlowChanged
 }
 
 // The layout of struct handover.

@@ -190,3 +190,34 @@ func (n *network) confirmOver(site roam.ILV) {
 		n.Fatal("no flow")
 	}
 }
+
+// A link to the inside that is made anew has another index: the next packet with a nonce of the flow has the border
+// find its host there, by the kernel's way and by a known one.
+func TestLinkMadeAnew(t *testing.T) {
+	n := newNetwork(t, false)
+	site := roam.ILV{L64: siteA, NID: insideNID}
+	n.confirmOver(site)
+	was := n.device("lan").Index
+	n.ip("link del lan")
+	n.add("spare") // so that the index is another one in any case
+	n.add("lan")
+	n.ip("addr add %s/64 dev lan nodad", internal.Prefix().Addr().Next())
+	n.ip("neigh add %s lladdr 02:00:00:00:00:02 dev lan nud permanent", mine.Addr())
+	is := n.device("lan").Index
+	n.must(n.AttachInside(roam.LinkID(is)))
+	n.quiet()
+	n.send("lan", n.echo(mine, theirs, outward, true, 2, 56))
+	n.came("wan0", site, theirs)
+	if f, ok := n.Flow(theKey, n.table); !ok || f.Link != roam.LinkID(is) || is == was {
+		t.Errorf("the flow's host is on link %d, want %d, not %d", f.Link, is, was)
+	}
+	n.configure(Settings{Direct: true})
+	before := n.counter("rx_direct")
+	for seq := range uint16(3) {
+		n.send("wan0", n.echo(theirs, site, inward, true, seq, 56))
+		n.came("lan", theirs, mine)
+	}
+	if n.counter("rx_direct") == before {
+		t.Error("all packets from outside take the stack")
+	}
+}

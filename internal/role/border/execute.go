@@ -89,7 +89,7 @@ func (r *Role) handleFacts(now time.Time, f hostnet.Facts) {
 // handleEvent takes what the programs hand over.
 func (r *Role) handleEvent(now time.Time, e plane.Event) {
 	switch e.Kind {
-	case plane.FlowConfirmed:
+	case plane.FlowChanged:
 		if f, ok := r.plane.Flow(e.Flow, r.core.Table()); ok {
 			r.core.HandleFlow(now, f.FlowSeen, nil)
 		}
@@ -203,7 +203,10 @@ func (r *Role) own() {
 	}
 	asks := make(map[roam.LinkID]roam.ILV)
 	for _, u := range r.links {
-		if len(u.Addrs) > 0 && r.kindOf(u) == inside {
+		if r.kindOf(u) != inside {
+			continue
+		}
+		if asks[u.Link] = (roam.ILV{}); len(u.Addrs) > 0 {
 			asks[u.Link] = roam.ILVFromAddr(u.Addrs[0])
 		}
 	}
