@@ -330,7 +330,7 @@ func (f *forger) spent(b *bench, began time.Time) {
 	}
 }
 
-// essence is what is known of correspondents, and how: no times, and no counts.
+// essence is what is known of correspondents, and how: no times, no counts, nor where the answers of one came.
 func (b *bench) essence() (out savedState) {
 	st, err := parseState(b.Export())
 	if err != nil {
@@ -344,7 +344,7 @@ func (b *bench) essence() (out savedState) {
 		if v.RemoteNID != peerNID || v.Preinstalled {
 			continue
 		}
-		v.Seq, v.RTT, v.LastMoveRTT, v.Told, v.Update = 0, 0, 0, nil, 0
+		v.Seq, v.RTT, v.LastMoveRTT, v.Told, v.Update, v.WithNonce, v.Arrivals = 0, 0, 0, nil, 0, 0, nil
 		for _, t := range []*time.Time{&v.Started, &v.LastRx, &v.LastTx, &v.LastMove, &v.ToldAt, &v.NonceUntil} {
 			*t = time.Time{}
 		}

@@ -1,11 +1,6 @@
 package ilnp
 
-import (
-	"slices"
-	"time"
-
-	"roam"
-)
+import "time"
 
 // savedPath is what a successor needs to know of the liveness of a path: that it has ever answered, and
 // that only our direction of it lives. If the other one is dead, nothing that comes later shows either.
@@ -32,14 +27,4 @@ func (k *pathCheck) restorePaths(list []savedPath) {
 		h.Recall(v.Heard)
 		h.confirmed = v.Confirmed
 	}
-}
-
-// arrivals returns our locators at which answers have come.
-func (k *pathCheck) arrivals() (list []roam.L64) {
-	for _, h := range k.paths {
-		if !h.Heard().IsZero() && !slices.Contains(list, h.Local.L64) {
-			list = append(list, h.Local.L64)
-		}
-	}
-	return list
 }

@@ -190,11 +190,11 @@ func TestAnswersLeaveByADeadDirection(t *testing.T) {
 // TestNewLinkThatNothingComesBy: a host in duality gets a link by which its packets leave and none arrive, and sends
 // datagrams that nobody answers. Its peer knows it by no record, and so takes none without a nonce from a locator that
 // it cannot validate. The answers to probes along the new link arrive by the other one. Where something comes by both
-// links, packets soon have no nonce any more.
+// links, packets soon have no nonce any more. A restart of the host's daemon changes neither.
 func TestNewLinkThatNothingComesBy(t *testing.T) {
 	for _, lengths := range [][2]uint8{{4, 12}, {12, 4}, {4, 4}} {
-		for i := range 4 {
-			isDead, acquainted := i%2 == 0, i < 2
+		for i := range 8 {
+			isDead, acquainted, restarts := i%2 == 0, i%4 < 2, i >= 4
 			w, f := newUnrecorded(t, lengths, acquainted)
 			w.Run(20 * time.Second)
 			w.mobile.Up(2, netB, near, roam.Infinite)
@@ -202,6 +202,12 @@ func TestNewLinkThatNothingComesBy(t *testing.T) {
 				w.mobile.CutOneWay(2, sim.Backward)
 			}
 			w.Run(time.Minute)
+			if restarts {
+				if err := w.mobile.Restart(); err != nil {
+					t.Fatal(err)
+				}
+				w.Run(10 * time.Second)
+			}
 			from, nonces := w.Elapsed(), 0
 			w.Seen = func(_ *Node, _ roam.LinkID, leaves bool, p Packet) {
 				if leaves && p.Control == nil && p.Nonce.Present() {
@@ -210,10 +216,12 @@ func TestNewLinkThatNothingComesBy(t *testing.T) {
 			}
 			w.Run(5 * time.Minute)
 			if lost := f.Lost(from, w.Elapsed()-10*time.Second); lost > 2 {
-				t.Errorf("%v, dead %v, acquainted %v: %d of 58 datagrams lost", lengths, isDead, acquainted, lost)
+				t.Errorf("%v, dead %v, acquainted %v, restarts %v: %d of 58 datagrams lost",
+					lengths, isDead, acquainted, restarts, lost)
 			}
 			if !isDead && nonces > 2 {
-				t.Errorf("%v, acquainted %v: %d of 60 datagrams had a nonce after a minute", lengths, acquainted, nonces)
+				t.Errorf("%v, acquainted %v, restarts %v: %d of 60 datagrams had a nonce after a minute",
+					lengths, acquainted, restarts, nonces)
 			}
 		}
 	}
