@@ -208,6 +208,7 @@ func (c *liveness) validate(now time.Time, s *session) {
 	}
 	fresh := s.watch.state == quiet || slices.ContainsFunc(s.remotes.unvalidated(), func(l roam.L64) bool { return !c.probes.askAt(s.sent, l) })
 	if !fresh {
+		questions{c}.askUntried(now, s)
 		return
 	}
 	again := s.watch.state == quiet && s.watch.proved > 0

@@ -78,6 +78,23 @@ func (c *pathChoice) checkedFrom(now time.Time, s *session) []roam.LinkLocator {
 	})
 }
 
+// askUntried probes the untried paths that none of the rounds has asked yet, as the correspondent now prefers them, and
+// begins the rounds anew.
+func (c questions) askUntried(now time.Time, s *session) {
+	paths := slices.DeleteFunc(c.untried(now, s), func(p Path) bool {
+		return c.isLiving(now, s, p) || c.probes.askAlong(s.sent, p)
+	})
+	if len(paths) == 0 {
+		return
+	}
+	c.probePaths(now, s, paths)
+	s.watch.round = s.watch.proved
+	again := s.backoff(probeMin)
+	c.arm(&s.schedule, timerProbe, now, again)
+	s.validateNext = now.Add(again)
+	s.watch.round++
+}
+
 // answeredElsewhere takes a session's answer from a validated locator to a probe that went to another
 // one, as of a peer whose stack answers by the path that its data take: nonces of another length
 // than ours keep its programs from doing so. Only who receives at a locator knows the token, so the

@@ -77,7 +77,8 @@ func placesOf(ls []*local) []roam.LinkLocator {
 // pathsFor returns the paths to send on: active locators towards preferred
 // ones. Paths that liveness found dead are left out, in favour of ever less
 // preferred ones, those first that have answered of late, as long as anything
-// else is there; obstructed ones always.
+// else is there; obstructed ones always. Locators that the correspondent has
+// withdrawn are the last resort, however late something has come from there.
 func (c *pathChoice) pathsFor(now time.Time, s *session) []Path {
 	if s.isAvoiding() {
 		unfit := func(p Path) bool { return s.bad[p] || s.avoids(p) }
@@ -113,14 +114,17 @@ func (c *pathChoice) pathsBut(now time.Time, s *session, unfit func(Path) bool) 
 	case len(active) == 0, len(best) > 0 && !slices.ContainsFunc(best, unfit):
 		return best
 	}
-	all, reserve := s.remotes.all(), placesOf(c.host.usable(now))
-	lists := [][]Path{best, cross(active, all), cross(reserve, targets), cross(reserve, all), pairs(reserve, all)}
+	there, withdrawn := s.remotes.there()
+	reserve := placesOf(c.host.usable(now))
+	lists := [][]Path{best, cross(active, there), cross(reserve, targets), cross(reserve, there), pairs(reserve, there)}
+	living := len(lists)
+	lists = append(lists, cross(active, withdrawn), pairs(reserve, withdrawn))
 	for i, paths := range lists {
 		lists[i] = c.obstructed.without(s.remoteNID, slices.DeleteFunc(slices.Clone(paths), unfit))
 	}
 	lives := func(p Path) bool { return c.isLiving(now, s, p) || s.avoids(p) }
 	if s.state != Plain && (!slices.ContainsFunc(lists[0], lives) || s.check.hasManyDead(now, s.bad)) {
-		for _, good := range lists {
+		for _, good := range lists[:living] {
 			if good = slices.DeleteFunc(slices.Clone(good), func(p Path) bool { return !lives(p) }); len(good) > 0 {
 				return s.equalised(good[:min(len(good), MaxPaths)])
 			}

@@ -92,6 +92,14 @@ func (ps probes) askAt(sent tokens, l roam.L64) bool {
 	})
 }
 
+// askAlong reports whether one of a machine's probes is under way along a path.
+func (ps probes) askAlong(sent tokens, along Path) bool {
+	return slices.ContainsFunc(sent, func(t token) bool {
+		p, ok := ps[t]
+		return ok && p.path == along
+	})
+}
+
 // last returns the last probe of a machine that went to a locator before now in the form
 // of the RFCs, and whose silence says something.
 func (ps probes) last(now time.Time, sent tokens, l roam.L64) (probe, bool) {

@@ -255,6 +255,18 @@ func (rs remotes) all() []roam.L64 {
 	return ls
 }
 
+// there returns the locators that are not dropped, and those that are, the best first.
+func (rs remotes) there() (there, withdrawn []roam.L64) {
+	for _, r := range rs {
+		if r.standing == dropped {
+			withdrawn = append(withdrawn, r.l64)
+		} else {
+			there = append(there, r.l64)
+		}
+	}
+	return there, withdrawn
+}
+
 // lead makes a locator the only one of the lowest preference value.
 func (rs remotes) lead(l roam.L64) {
 	lowest := uint16(0xffff)
