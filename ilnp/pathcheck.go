@@ -241,6 +241,7 @@ func (c *liveness) stepCheck(now time.Time, s *session) {
 		c.armCheck(now, s, next)
 		return
 	}
+	questions{c}.endVanished(now, s)
 	if !c.isBusy(now, s) {
 		s.restEstimates()
 	} else {

@@ -20,6 +20,19 @@ func (c *liveness) askOthers(now time.Time, s *session, h *checkedPath) {
 	}
 }
 
+// endVanished ends the doubts about paths that are no more: from a locator that this host has lost, or to one that the
+// correspondent has withdrawn, unless data take that as the last resort.
+func (c questions) endVanished(now time.Time, s *session) {
+	usable, inUse := placesOf(c.host.usable(now)), s.carriers()
+	for _, h := range s.check.paths {
+		isThere := slices.Contains(usable, h.Local) && s.remotes.standingOf(h.Remote) != dropped
+		if !isThere && !slices.Contains(inUse, h.Path) {
+			h.endDoubt()
+			h.unanswered, h.confirmed = 0, time.Time{}
+		}
+	}
+}
+
 // answersBeside returns when to avoid a path in doubt, as another one has answered twice since; zero:
 // none has. An answer that was late itself, and later than one of this path is waited for, gives this path several
 // times as long: both may have become uneven at once. Then a single quick answer may be chance.
