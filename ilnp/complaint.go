@@ -1,6 +1,7 @@
 package ilnp
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -273,11 +274,18 @@ func (c *liveness) complaint(now time.Time, s *session, by Path, ack func(Path))
 
 // isSplit reports whether data leave by an only path while the correspondent's come by another one, of
 // which our direction has died.
-func (s *session) isSplit() bool { return len(s.check.heardAt) > 0 && s.isAvoiding() }
+func (s *session) isSplit() bool {
+	return s.isAvoiding() && slices.ContainsFunc(slices.Collect(maps.Keys(s.check.heardAt)), s.isHeardAt)
+}
 
 // isHeardAt reports whether the correspondent is heard at a locator of ours that our own
-// packets do not leave from, as they do not get through.
-func (s *session) isHeardAt(l roam.L64) bool { return !s.check.heardAt[l].IsZero() }
+// packets do not leave from, as they do not get through. Where no path is dead, what looked like
+// a complaint was the renewal of a lifetime.
+func (s *session) isHeardAt(l roam.L64) bool {
+	isAvoided := func(h *checkedPath) bool { return h.Local.L64 == l && !h.avoided.IsZero() }
+	return !s.check.heardAt[l].IsZero() && (slices.ContainsFunc(s.check.paths, isAvoided) ||
+		slices.ContainsFunc(slices.Collect(maps.Keys(s.bad)), func(p Path) bool { return p.Local.L64 == l }))
+}
 
 // lists reports whether the correspondent's set is already the one that an update lists,
 // lifetimes aside.

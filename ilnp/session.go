@@ -291,13 +291,12 @@ func (c *pathChoice) listingFor(s *session, paths []Path) []listed {
 		return c.host.asSeenOutside(list)
 	}
 	// Where the correspondent is heard it goes on sending, though our direction died there.
-	kept := slices.ContainsFunc(list, func(e listed) bool { return c.host.isActive(e.l64) && s.isHeardAt(e.l64) })
-	uses := func(l roam.L64) bool {
-		return slices.ContainsFunc(paths, func(p Path) bool { return p.Local.L64 == l })
-	}
-	if !kept {
-		c.host.prefer(list, uses)
-	}
+	isKept := func(l roam.L64) bool { return c.host.isActive(l) && s.isHeardAt(l) }
+	isAnyKept := slices.ContainsFunc(list, func(e listed) bool { return isKept(e.l64) })
+	c.host.prefer(list, func(l roam.L64) bool {
+		isUsed := slices.ContainsFunc(paths, func(p Path) bool { return p.Local.L64 == l })
+		return isKept(l) || isUsed && (c.host.isActive(l) || !isAnyKept)
+	})
 	for _, p := range paths {
 		if !slices.ContainsFunc(list, func(e listed) bool { return e.l64 == p.Local.L64 }) {
 			list = append(list, listed{p.Local.L64, c.host.preferenceAt(p.Local.L64)})
