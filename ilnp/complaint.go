@@ -39,17 +39,64 @@ func (c *liveness) complain(now time.Time, s *session, h *checkedPath) {
 		return
 	}
 	c.noteOnlyLocator(s)
-	if s.update.state != acknowledged || now.Sub(s.update.last) < checkQuiet ||
-		now.Sub(h.complained) < complainEvery || !s.update.lists(h.Local.L64) {
+	if s.update.state != acknowledged || now.Sub(s.update.last) < checkQuiet || !s.update.lists(h.Local.L64) {
 		return
 	}
+	sooner, isApart := questions{c}.apart(now, s, h)
+	beside := s.check.saidBeside(now, h)
 	again := h.tries > 2 && h.confirmed.IsZero() || !h.avoided.IsZero()
-	other := func(o *checkedPath) bool { return o != h && now.Sub(o.said) < checkQuiet }
-	if again && slices.ContainsFunc(s.check.paths, other) {
+	if now.Sub(h.complained) < complainEvery*time.Duration(1+beside/complainAtOnce) || again && beside > 0 && !isApart {
 		return // the acknowledgement could be that of another path's complaint, and would count for neither
 	}
 	h.complained = now
-	c.repeatAlong(now, s, h.Path)
+	questions{c}.say(now, s, h, sooner)
+}
+
+// saying is a set of locators that was repeated along one path, with lifetimes that end so many seconds sooner.
+type saying struct {
+	askedWay
+	sooner uint32
+}
+
+// Several paths may complain within the time in which the acknowledgement of one may come. By their lifetimes each
+// complaint is known as another one than the rest, as that of complainBeside is: complainAtOnce of them leave in
+// complainEvery, and the more there are, the more rarely each path complains.
+const (
+	complainAtOnce = 3
+	ackSpread      = 3 // seconds by which the lifetimes in complaints along one path may differ within checkAll
+)
+
+// apart returns by how many seconds the lifetimes in a path's complaint end sooner, so that it differs from all that
+// was said along other paths of late; false: they are too short for that.
+func (c questions) apart(now time.Time, s *session, h *checkedPath) (sooner uint32, ok bool) {
+	isTaken := func(o *checkedPath) bool {
+		return o != h && now.Sub(o.said.sent) < besideLasts && o.said.sooner == sooner
+	}
+	for slices.ContainsFunc(s.check.paths, isTaken) {
+		sooner = max(sooner, besideSooner) + besideSooner
+	}
+	if sooner > 0 && !c.lasts(now, s, sooner) {
+		return 0, false
+	}
+	return sooner, true
+}
+
+// lasts reports whether all lifetimes that the host announces are long enough to end so many seconds sooner.
+func (c questions) lasts(now time.Time, s *session, sooner uint32) bool {
+	return s.form != ilnpwire.FormLinux && !slices.ContainsFunc(s.update.listing, func(l listed) bool {
+		end, known := c.host.expiry(now, l.l64)
+		return !known || remaining(now, end) <= 3*time.Duration(sooner)*time.Second
+	})
+}
+
+// saidBeside returns along how many other paths an update was repeated whose acknowledgement may still come.
+func (k *pathCheck) saidBeside(now time.Time, h *checkedPath) (n int) {
+	for _, o := range k.paths {
+		if o != h && now.Sub(o.said.sent) < checkQuiet {
+			n++
+		}
+	}
+	return n
 }
 
 // noteOnlyLocator takes the set as known to a correspondent that was never told of it: it sees our only
@@ -116,11 +163,7 @@ const (
 // late (see confirmPaths): by its lifetimes it is known as another one.
 func (c questions) complainBeside(now time.Time, s *session, left Path) {
 	p, ok := c.wayOfComplaint(s, func(p Path) bool { return p != left })
-	lasts := func(l listed) bool {
-		end, known := c.host.expiry(now, l.l64)
-		return known && remaining(now, end) > 3*time.Duration(besideSooner)*time.Second
-	}
-	if !ok || slices.ContainsFunc(s.update.listing, func(l listed) bool { return !lasts(l) }) {
+	if !ok || !c.lasts(now, s, besideSooner) {
 		return
 	}
 	k := &s.check
@@ -152,8 +195,12 @@ func (c *liveness) updateAlong(now time.Time, s *session, p Path) {
 
 // repeatAlong repeats the newest set of locators along a path.
 func (c *liveness) repeatAlong(now time.Time, s *session, p Path) {
-	s.check.of(p).said = now
-	c.sendAlong(now, s, p, s.update.listing, 0)
+	questions{c}.say(now, s, s.check.of(p), 0)
+}
+
+// say repeats the newest set along a path, with lifetimes that end so many seconds sooner.
+func (c questions) say(now time.Time, s *session, h *checkedPath, sooner uint32) {
+	h.said = saying{askedWay{now, c.sendAlong(now, s, h.Path, s.update.listing, sooner)}, sooner}
 }
 
 // sendAlong sends a set of locators along a path beside the exchange of the newest set, with lifetimes that end
@@ -178,10 +225,10 @@ func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed, s
 // the path may have healed, and the probe that went with it is waited for. It shows nothing if it may be
 // that of another update, nor of a locator of ours at which nothing has come since it is in the set: a
 // correspondent that could not validate it may not accept data from there.
-func (c *liveness) confirmPaths(now time.Time, s *session, by Path) {
+func (c *liveness) confirmPaths(now time.Time, s *session, by Path, lu ilnpwire.LocatorUpdate) {
 	for _, h := range slices.Clone(s.check.paths) {
 		if h.Path == by || now.Sub(h.complained) >= checkAll || h.since.IsZero() || h.complained.Before(h.since) ||
-			!slices.Contains(s.arrivals, h.Local.L64) || s.hasSaidElsewhere(h) {
+			!slices.Contains(s.arrivals, h.Local.L64) || !s.isOfComplaint(h, lu) {
 			continue
 		}
 		if h.confirmed = now; h.complained.Before(h.avoided) && h.isOneWay() {
@@ -204,12 +251,18 @@ func (h *checkedPath) isConfirmed(now time.Time) bool {
 		now.Sub(h.complained) < max(now.Sub(h.since), 3*complainEvery)
 }
 
-// hasSaidElsewhere reports whether an update left by another path shortly before the complaint along
-// this one, or since.
-func (s *session) hasSaidElsewhere(h *checkedPath) bool {
+// isOfComplaint reports whether an acknowledgement is that of the complaint along a path, and of no update that left
+// otherwise shortly before, or since.
+func (s *session) isOfComplaint(h *checkedPath, lu ilnpwire.LocatorUpdate) bool {
 	from := h.complained.Add(-checkQuiet)
-	return s.update.last.After(from) || slices.ContainsFunc(s.check.paths, func(o *checkedPath) bool {
-		return o != h && o.said.After(from)
+	isOther := func(o *checkedPath) bool { return o != h && o.said.sent.After(from) && o.said.isAcked(lu) }
+	return h.said.isAcked(lu) && !s.update.last.After(from) && !slices.ContainsFunc(s.check.paths, isOther)
+}
+
+// isAcked reports whether an acknowledgement may be that of an update, or of the same one shortly before.
+func (w saying) isAcked(lu ilnpwire.LocatorUpdate) bool {
+	return lu.Form == ilnpwire.FormLinux || slices.EqualFunc(w.list, lu.Locators, func(a, b ilnpwire.LocatorEntry) bool {
+		return a.L64 == b.L64 && a.Preference == b.Preference && b.Lifetime-a.Lifetime <= ackSpread
 	})
 }
 

@@ -80,8 +80,8 @@ func (c questions) askWay(now time.Time, s *session, p Path) {
 	if s.askedWays == nil {
 		s.askedWays = make(map[Path]askedWay)
 	}
-	s.check.of(p).said = now
 	s.askedWays[p] = askedWay{sent: now, list: c.sendAlong(now, s, p, list, 0)}
+	s.check.of(p).said = saying{askedWay: s.askedWays[p]}
 }
 
 // wayAnswered takes an acknowledgement that came by a path. If it may be that of an update which left

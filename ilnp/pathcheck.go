@@ -59,7 +59,7 @@ type checkedPath struct {
 	confirmed  time.Time // when a complaint of ours was last acknowledged over another path
 	aside      aside
 	contested  time.Time // when a complaint of the correspondent last put it in doubt
-	said       time.Time // when a Locator Update was last repeated along it
+	said       saying    // the Locator Update that was last repeated along it
 	avoided    time.Time // since when; zero: not
 	good       int       // avoided: answers in a row
 	swallows   bool      // avoided: it answers, and drops data

@@ -173,7 +173,7 @@ func (c *Core) acknowledged(
 		return
 	}
 	if s.update.matches(lu) && !s.check.isOfBeside(now, lu) {
-		c.confirmPaths(now, s, by)
+		c.confirmPaths(now, s, by, lu)
 		questions{&c.liveness}.cameBack(now, s, by)
 	}
 	if !c.placeAcked(now, s, p, lu, bytes) && !c.answersOlder(now, s, p) {
