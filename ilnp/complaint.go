@@ -210,7 +210,12 @@ func (c *liveness) sendAlong(now time.Time, s *session, p Path, list []listed, s
 	s.update.told, s.update.listing = slices.Clone(was.told), list
 	lu := c.composeUpdate(now, s)
 	for i := range lu.Locators {
-		lu.Locators[i].Lifetime -= sooner
+		e := &lu.Locators[i]
+		n := slices.IndexFunc(was.listing, func(l listed) bool { return l.l64 == e.L64 })
+		if n >= 0 && n < len(was.told) { // the correspondent is not renewed before what it has ends
+			e.Lifetime = max(e.Lifetime, wireLifetime(remaining(now, was.told[n]), s.form))
+		}
+		e.Lifetime -= sooner
 	}
 	overNIDs := s.update.isOverNIDs(s.profile)
 	s.update = was
