@@ -155,7 +155,11 @@ func (c *pathChoice) missed(now time.Time, s *session) []Path {
 			}
 		}
 	}
-	dead := slices.DeleteFunc(cross(sources, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
+	dead := slices.DeleteFunc(pairs(sources, s.remotes.all()), func(p Path) bool { return !s.bad[p] })
+	if n := len(dead); n > MaxPaths { // a round asks no more of them
+		first := s.watch.round * MaxPaths % n
+		dead = slices.Concat(dead[first:], dead[:first])
+	}
 	return append(c.untried(now, s), dead...)
 }
 
