@@ -54,12 +54,13 @@ func (k *pathCheck) hasErred(now time.Time) bool {
 	return !k.erred.IsZero() && now.Sub(k.erred) < doubtsErred
 }
 
-// countDoubts returns of how many paths that seem dead nothing has been decided.
+// countDoubts returns of how many paths that seem dead nothing has been decided: of one that is confirmed our direction
+// lives, and no answer is expected.
 func (k *pathCheck) countDoubts(now time.Time, bad map[Path]bool) (n int) {
 	for _, h := range k.paths {
 		isAsked := h.unanswered > othersQuick && h.left.newest().After(now.Add(-deadCrowds))
 		isMissed := !h.since.IsZero() && h.missed || h.since.IsZero() && isAsked
-		if h.avoided.IsZero() && !bad[h.Path] && isMissed {
+		if h.avoided.IsZero() && h.confirmed.IsZero() && !bad[h.Path] && isMissed {
 			n++
 		}
 	}

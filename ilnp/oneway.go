@@ -26,7 +26,9 @@ const asideStill = 2
 
 // askAlive asks for the counts of a path of which only our direction lives, along another one in use.
 func (c *liveness) askAlive(now time.Time, s *session, h *checkedPath) {
-	questions{c}.askAbout(now, s, h.Path)
+	if now.Sub(h.confirmed) < checkAll {
+		questions{c}.askAbout(now, s, h.Path)
+	}
 }
 
 // askAbout asks for the counts of a path along another one that has answered of late, in use if there is one, and
@@ -35,16 +37,39 @@ func (c questions) askAbout(now time.Time, s *session, about Path) bool {
 	if !s.asksReport() || !s.entry.Counted {
 		return false
 	}
-	paths := append(slices.Clone(s.entry.Paths), c.others(now, s)...)
-	i := slices.IndexFunc(paths, func(p Path) bool {
-		o := s.check.find(p)
-		return p != about && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately &&
-			c.room(now, s, o) > alongOwn
-	})
-	if i >= 0 {
-		c.askAside(now, s, probe{path: paths[i], about: about})
+	by := c.lenderOf(now, s, about, s.entry.Paths)
+	if by == nil {
+		by = c.lenderOf(now, s, about, c.others(now, s))
 	}
-	return i >= 0
+	if by == nil {
+		return false
+	}
+	by.lent = now
+	if s.check.isCrowded(now, s.bad) { // it is the probe of that path, too
+		if by.since.IsZero() && slices.Contains(s.carriers(), by.Path) {
+			by.begin(now)
+		}
+		by.noteProbe(now)
+	}
+	c.askAside(now, s, probe{path: by.Path, about: about})
+	return true
+}
+
+// lenderOf returns the one of several paths along which to ask about another one: of those that have answered of late
+// the one that was asked along longest ago.
+func (c questions) lenderOf(now time.Time, s *session, about Path, paths []Path) (by *checkedPath) {
+	for _, p := range paths {
+		o := s.check.find(p)
+		isFit := p != about && o != nil && o.avoided.IsZero() && o.confirmed.IsZero() && now.Sub(o.Heard()) < checkLately
+		kept := alongOwn
+		if isFit && o.since.IsZero() && now.Sub(o.own) < ownLeast*c.timingOf(p).Every {
+			kept = 0 // where there is so little, it takes the place of that path's own probe
+		}
+		if isFit && c.room(now, s, o) > kept && (by == nil || o.lent.Before(by.lent)) {
+			by = o
+		}
+	}
+	return by
 }
 
 // takeAlive takes the counts of a path of which only our direction lived, and avoids it if nothing has

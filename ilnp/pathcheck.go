@@ -294,6 +294,9 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 	if len(s.entry.Paths) == 1 {
 		c.validateOthers(now, s)
 	}
+	for _, p := range inUse { // first, as such a question may be the probe of the path that it goes along
+		c.askAlive(now, s, s.check.of(p))
+	}
 	for _, p := range inUse {
 		t, h := c.timingOf(p), s.check.of(p)
 		if every == 0 || t.Every < every {
@@ -306,7 +309,6 @@ func (c *liveness) probeInUse(now time.Time, s *session) time.Duration {
 		}
 		if now.Sub(h.confirmed) < checkAll { // nothing comes back there anyway
 			spell = max(4*spell, 3*complainEvery)
-			c.askAlive(now, s, h)
 		}
 		isDue := now.Sub(h.last) >= spell*9/10 || now.Sub(h.own) >= ownLeast*spell*9/10
 		if h.since.IsZero() && isDue && c.room(now, s, h) > 0 {
