@@ -85,7 +85,7 @@ func (c questions) apart(now time.Time, s *session, h *checkedPath) (sooner uint
 func (c questions) lasts(now time.Time, s *session, sooner uint32) bool {
 	return s.form != ilnpwire.FormLinux && !slices.ContainsFunc(s.update.listing, func(l listed) bool {
 		end, known := c.host.expiry(now, l.l64)
-		return !known || remaining(now, end) <= 3*time.Duration(sooner)*time.Second
+		return !known || remaining(now, end) <= 4*time.Duration(sooner)*time.Second // renewed at 3/4
 	})
 }
 

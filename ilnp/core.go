@@ -90,7 +90,8 @@ type Core struct {
 	pending     pendingPeers
 	prover      prover
 	inheritance inheritance
-	showing     []*session // that are still to show their nonces to a border
+	showing     []*session  // that are still to show their nonces to a border,
+	showOn      roam.LinkID // on this link
 }
 
 // New makes a core without locators, peers or sessions.

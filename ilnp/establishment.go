@@ -256,9 +256,12 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 		s.remotes.put(at, 0, time.Time{})
 		s.remotes.lead(at)
 	}
-	if a := s.agreed; a == nil || a.reached || a.confirmed && a.went.are(at) {
+	a := s.agreed
+	switch {
+	case a == nil, a.reached, a.confirmed && a.went.are(at),
+		a.confirmed && was != Established && slices.Contains(a.went, at): // offers went where the record says
 		s.remotes.find(at).validate()
-	} else { // its own key lists it there, which is as good as a record; the confirmation, or a probe, validates it
+	default: // its own key lists it there, which is as good as a record; the confirmation, or a probe, validates it
 		s.remotes.find(at).given = true
 	}
 	c.names.bestow(now, s, at)

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"roam"
@@ -38,7 +39,9 @@ type handshake struct {
 	seen       time.Time // when the peer was last seen, and an offer went where it was
 	went       places    // where the offers went
 	insists    bool      // an answer counts although the peer says that its session stands
-	must       bool      // without an answer the session ends: the key that its peer had was replaced
+	offered    time.Time // when the last offer left
+	ignored    int       // how often the peer was there and did not answer it
+	must       bool      // the session ends if its peer is there and does not answer: its key was replaced
 }
 
 // crossed is an offer that was given up as the peer's was accepted, which ours had crossed.
@@ -49,18 +52,16 @@ type crossed struct {
 
 // places is where messages with one secret went. Whoever shows the secret has received one of them: at which place is
 // known only if there is one. A peer that lies names others as its own.
-type places struct {
-	only    roam.L64 // 0: none
-	several bool
-}
+type places []roam.L64
 
 func (ps *places) add(l roam.L64) {
-	ps.several = ps.several || ps.only != 0 && ps.only != l
-	ps.only = l
+	if !slices.Contains(*ps, l) {
+		*ps = append(*ps, l)
+	}
 }
 
 // are reports whether a locator is the only place.
-func (ps places) are(l roam.L64) bool { return !ps.several && ps.only == l }
+func (ps places) are(l roam.L64) bool { return len(ps) == 1 && ps[0] == l }
 
 // agreement is what both ends have after a proof.
 type agreement struct {

@@ -230,12 +230,14 @@ func (c *liveness) followKnown(now time.Time, s *session) {
 // stack that takes updates from known sources only is not reached otherwise after an
 // immediate handoff. Ingress filters (RFC 2827) may drop it, hence it is the last resort
 // and rare. Its acknowledgement comes to a locator of the set. While the rule of its
-// checksums is sought, that over NIDs goes first: the stacks that want this one have it.
+// checksums is sought, that over NIDs goes first: the stacks that want this one have it. Behind a site border the
+// correspondent sees the same locators as before, and the border would take the source for where this host is.
 func (c *updates) tellFromKnown(now time.Time, s *session, path Path) {
 	u := &s.update
 	usable := c.host.usable(now)
 	isUsable := func(l roam.L64) bool { return slices.ContainsFunc(usable, func(o *local) bool { return o.L64 == l }) }
-	if s.asks || len(s.known) == 0 || slices.ContainsFunc(s.known, isUsable) || u.tries%sourceEvery != sourceTry%sourceEvery {
+	if s.asks || len(s.known) == 0 || len(c.host.outside(s.known[0])) > 0 ||
+		slices.ContainsFunc(s.known, isUsable) || u.tries%sourceEvery != sourceTry%sourceEvery {
 		return
 	}
 	p := Path{Local: roam.LinkLocator{Link: path.Local.Link, L64: s.known[0]}, Remote: path.Remote}

@@ -98,13 +98,20 @@ func (c *Core) HandleBorder(now time.Time, link roam.LinkID, anew bool) {
 	}
 	for _, s := range c.sessions {
 		if anew && s.keys != nil && s.state == Established && over(s) {
-			s.borderAnew = now
+			s.borderAnew = borderAnew{now, link}
 		}
 	}
 	c.showing = slices.DeleteFunc(c.byUse(), func(s *session) bool {
 		return s.state != Established || now.Sub(later(s.lastTx, s.lastRx)) > showUsed || !over(s)
 	})
+	c.showOn = link
 	c.showSome(now)
+}
+
+// borderAnew is when a border on a link began anew that is to read the set of a session; zero: it knows that.
+type borderAnew struct {
+	at   time.Time
+	link roam.LinkID
 }
 
 // showSome sends the next probes.
@@ -113,7 +120,8 @@ func (c *Core) showSome(now time.Time) {
 	for _, s := range c.showing[:n] {
 		if c.sessions[s.key] == s && s.state == Established && len(s.entry.Paths) > 0 {
 			c.probes.forget(&s.sent, now.Add(-tokenLife))
-			c.sendProbe(now, c.ask(now, s), probe{path: s.entry.Paths[0], lone: true, moot: true})
+			i := slices.IndexFunc(s.entry.Paths, func(p Path) bool { return p.Local.Link == c.showOn })
+			c.sendProbe(now, c.ask(now, s), probe{path: s.entry.Paths[max(i, 0)], lone: true, moot: true})
 		}
 	}
 	if c.showing = c.showing[n:]; len(c.showing) > 0 {
@@ -121,11 +129,16 @@ func (c *Core) showSome(now time.Time) {
 	}
 }
 
-// announceForBorder announces the present set of a session once more where a border began anew: since this probe was
-// answered, it knows the nonces of both ends, and reads the acknowledgement.
+// announceForBorder announces the present set of a session once more by a link whose border began anew: since this
+// probe was answered by it, the border knows the nonces of both ends, and reads the acknowledgement.
 func (c *updates) announceForBorder(now time.Time, s *session, pr probe) {
-	if !s.borderAnew.IsZero() && !pr.sent.Before(s.borderAnew) {
-		s.borderAnew = time.Time{}
-		c.repeatUpdate(now, s)
+	b := s.borderAnew
+	if b.at.IsZero() || pr.sent.Before(b.at) || pr.path.Local.Link != b.link {
+		return
+	}
+	s.borderAnew = borderAnew{}
+	others := slices.DeleteFunc(c.pathsFor(now, s), func(p Path) bool { return p == pr.path })
+	if list := c.listingFor(s, c.pathsKept(now, s)); len(list) > 0 {
+		c.startUpdate(now, s, list, append([]Path{pr.path}, others...))
 	}
 }

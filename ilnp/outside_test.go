@@ -112,6 +112,12 @@ func TestSetForBorderAnew(t *testing.T) {
 		t.Errorf("%d updates with the answer, want 1", n)
 	}
 	k.acknowledgeSealed()
+	k.HandleBorder(k.now, 1, true)
+	k.sessions[theKey].borderAnew.link = 2
+	if k.answerNext(); len(k.updates()) != 0 {
+		t.Errorf("%d updates with an answer by another border", len(k.updates()))
+	}
+	k.sessions[theKey].borderAnew = borderAnew{}
 	k.HandleBorder(k.now, 1, false)
 	if k.answerNext(); len(k.updates()) != 0 {
 		t.Errorf("%d updates with a later answer", len(k.updates()))

@@ -27,6 +27,7 @@ type correspondent struct {
 	guard      guard
 	copy       keyCopy
 	follows    bool                  // it has shown that it knows our present key
+	replaced   bool                  // its key was, before a restart, and sessions may be of the one before
 	vouches    int                   // how often our old key has vouched towards it
 	vouched    time.Time             // when its key last vouched for another one
 	offered    int                   // offers to it since the last one that was answered
@@ -64,7 +65,8 @@ func (c *Core) AddPeer(now time.Time, p Peer) {
 		k.profile = seen.advised(p)
 	}
 	k.anywhere = p.Anywhere
-	replaced := k.public != (nidkey.Public{}) && k.public != p.Public
+	replaced := k.public != (nidkey.Public{}) && (k.public != p.Public || k.replaced)
+	k.replaced = false
 	k.secret, k.public, k.keyed, k.retired = p.Secret, p.Public, p.Secret.Present(), false
 	k.proofKeys, k.formerProofs = nil, nil
 	if replaced { // what was proven with the old key, which may be stolen, counts no more

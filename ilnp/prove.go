@@ -110,20 +110,6 @@ func (c handshakes) insist(now time.Time, s *session) {
 	}
 }
 
-// demand has a session end unless its peer proves its new key: who had the old one, and may have stolen it, has the
-// session, and would keep the peer out of it.
-func (c handshakes) demand(now time.Time, s *session) {
-	if s.state != Established {
-		return
-	}
-	if c.renew(now, s); s.hs != nil {
-		s.hs.insists, s.hs.must = true, true
-	}
-}
-
-// demands reports whether the session ends without an answer.
-func (h *handshake) demands() bool { return h != nil && h.must }
-
 // endOffer ends a handshake in a session that goes on as it is.
 func (c handshakes) endOffer(now time.Time, s *session) {
 	s.hs = nil
@@ -154,6 +140,7 @@ func (c handshakes) offerAlong(now time.Time, s *session, by Path, encap bool) {
 // sendOffer sends the newest offer.
 func (c handshakes) sendOffer(now time.Time, s *session, path Path, encap bool) {
 	h := s.hs
+	h.offered = now
 	h.went.add(path.Remote)
 	c.sendProof(now, s, path, encap, h.offers[len(h.offers)-1])
 }
@@ -407,7 +394,7 @@ func (c handshakes) agree(now time.Time, s *session, o *offered, theirs Nonce, s
 	p = sealProof(k.proofKey(s.localNID, s.remoteNID), p, s.localNonce, theirs)
 	c.sendProof(now, s, o.path, o.encap, p)
 	return &agreement{
-		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, went: places{only: o.path.Remote},
+		root: root, theirs: o.proof.Ephemeral, last: p, path: o.path, went: places{o.path.Remote},
 		encap: o.encap, reached: o.reached, since: now, reports: o.proof.Reports,
 	}
 }

@@ -220,8 +220,8 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 // proveTimeout repeats an offer, or an answer, or gives up.
 func (c handshakes) proveTimeout(now time.Time, s *session) {
 	switch a := s.agreed; {
-	case s.hs.demands() && s.hs.tries >= proofTries:
-		c.endUnproven(now, s, reasonUnproven)
+	case s.hs.demands():
+		c.demandAgain(now, s)
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
 		// What answered with another nonce was not the peer, or has no key.
 		s.noProof = s.noProof || !s.hs.insists
@@ -237,13 +237,6 @@ func (c handshakes) proveTimeout(now time.Time, s *session) {
 		c.answerAgain(now, s, newest, path, newest.encap || c.hasUDP(s) && s.encaps(path))
 		c.awaitConfirm(now, s)
 	}
-}
-
-// endUnproven ends a session whose peer has not shown that it has its key.
-func (c handshakes) endUnproven(now time.Time, s *session, reason string) {
-	c.refuse(now, s.key, reason)
-	c.names.abandon(s)
-	c.endSession(now, s, reason)
 }
 
 // answerPath returns the path of the next repetition of an answer: that by which the offer came and all

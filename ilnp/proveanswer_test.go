@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+	"time"
 
 	"roam"
 	ilnpwire "roam/wire/ilnp"
@@ -197,6 +198,34 @@ func TestProofValidatesOnePlace(t *testing.T) {
 			t.Errorf("the session is %v, the locator %+v", s.state, r)
 		}
 	})
+}
+
+// TestProofValidatesPlaceOfRecord: where offers went to several places that the record lists, the one that answers is
+// validated, so that packets do not wait for another round trip, nor go to places that are silent.
+func TestProofValidatesPlaceOfRecord(t *testing.T) {
+	p := newProofBench(t)
+	p.remember()
+	p.a.known[peerNID].locators.put(netQ, 10, time.Time{})
+	first := true
+	p.lossy = func(q ilnpwire.Packet) bool {
+		is := first && q.Proof != nil
+		first = first && !is
+		validates := q.Type == ilnpwire.TypeEchoReply || q.Seal != nil
+		return is || q.Dst.L64 == netQ || validates
+	}
+	p.open()
+	for range 60 {
+		p.a.pass(50 * time.Millisecond)
+		p.b.pass(50 * time.Millisecond)
+		p.exchange()
+	}
+	s := p.session(p.a)
+	if len(s.agreed.went) != 2 {
+		t.Fatalf("offers went to %v", s.agreed.went)
+	}
+	if r := s.remotes.find(netP); s.state != Established || !r.validated {
+		t.Errorf("the session is %v, the locator %+v", s.state, r)
+	}
 }
 
 // TestProofWithoutNonce is refused as such.

@@ -199,15 +199,18 @@ func TestProofKeyReplaced(t *testing.T) {
 // TestReplacedKeyIsDemanded: a session whose peer had another key than it has by now goes on if the peer has the
 // new one, and else ends, though somebody answers its probes. A newcomer with the new key has the session at once.
 func TestReplacedKeyIsDemanded(t *testing.T) {
-	for what, c := range map[string]struct{ has, comes, kept bool }{
-		"its peer has the new key":                {true, false, true},
-		"its peer has the old key":                {false, false, false},
-		"and another node comes with the new key": {false, true, true},
+	for what, c := range map[string]struct{ has, comes, away, kept bool }{
+		"its peer has the new key":                {has: true, kept: true},
+		"its peer has the old key":                {},
+		"its peer comes back with the new key":    {has: true, away: true, kept: true},
+		"its peer comes back with the old key":    {away: true},
+		"and another node comes with the new key": {comes: true, kept: true},
 	} {
 		p := newProofBench(t)
 		p.open()
 		p.wantProved()
 		was, old := p.session(p.a), p.keys[1]
+		p.lossy = func(ilnpwire.Packet) bool { return c.away }
 		p.keys[1] = ephemeralOf(t, 12)
 		p.know(p.a, 0)
 		if p.b.SetKey(&old); c.has {
@@ -224,13 +227,20 @@ func TestReplacedKeyIsDemanded(t *testing.T) {
 			p.b.see(Observation{Trigger: SeenMiss, Key: SessionKey{peerNID, ownNID}, LocalNID: peerNID})
 		}
 		after := time.Duration(-1)
-		for i := range 300 {
+		for i := range 2000 {
 			p.exchange()
 			s := p.a.sessions[theKey]
 			if after < 0 && s != nil && s != was && s.agreed != nil && s.agreed.confirmed {
 				after = time.Duration(i) * 50 * time.Millisecond
 			}
-			was.lastNonceRx = p.a.now.Add(time.Hour) // somebody answers
+			if c.away && i == 200 {
+				if c.away = false; p.session(p.a) != was {
+					t.Errorf("%s: the session has ended before", what)
+				}
+			}
+			if !c.away {
+				was.lastNonceRx = p.a.now.Add(time.Nanosecond) // somebody answers
+			}
 			p.a.pass(50 * time.Millisecond)
 			p.b.pass(50 * time.Millisecond)
 		}
@@ -246,6 +256,26 @@ func TestReplacedKeyIsDemanded(t *testing.T) {
 		}
 		if !c.kept && p.a.RejectedInput()[reasonUnproven] != 1 {
 			t.Errorf("%s: refused %v", what, p.a.RejectedInput())
+		}
+	}
+}
+
+// TestDemandOutlastsARestart: a session that is to prove a new key is to after a restart, too.
+func TestDemandOutlastsARestart(t *testing.T) {
+	p := newProofBench(t)
+	p.open()
+	p.wantProved()
+	p.keys[1] = ephemeralOf(t, 12)
+	p.know(p.a, 0)
+	for _, restarts := range []int{1, 2} {
+		n := newBench(t, func(c *Config) { c.Key = &p.keys[0] })
+		n.now = p.a.now
+		if err := n.Restore(n.now, p.a.Export()); err != nil {
+			t.Fatal(err)
+		}
+		p.a = n
+		if p.know(n, 0); !p.session(n).hs.demands() {
+			t.Errorf("after %d restarts the session need not prove the new key", restarts)
 		}
 	}
 }

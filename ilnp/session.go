@@ -72,7 +72,7 @@ type session struct {
 	lateFrom      uint32
 	dead          bool
 	update        exchange
-	borderAnew    time.Time // when a border on the way began anew that is to read our set; zero: it knows
+	borderAnew    borderAnew
 	holdback
 	watch          watch
 	check          pathCheck

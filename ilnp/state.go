@@ -101,8 +101,9 @@ type savedKnown struct {
 	Keyed      bool          `json:"keyed,omitempty"`
 	Public     nidkey.Public `json:"public,omitzero"` // that the sessions below were proven with
 	Retired    bool          `json:"retired,omitempty"`
-	Guarded    bool          `json:"guarded,omitempty"` // until AddPeer says otherwise
-	Follows    nidkey.Public `json:"follows,omitzero"`  // key of this host that it has shown to know
+	Guarded    bool          `json:"guarded,omitempty"`  // until AddPeer says otherwise
+	Follows    nidkey.Public `json:"follows,omitzero"`   // key of this host that it has shown to know
+	Replaced   bool          `json:"replaced,omitempty"` // its key was, and a session below is of the one before
 }
 
 type savedSession struct {
@@ -268,7 +269,7 @@ func (c *node) restoreKnown(list []savedKnown) {
 		c.known[v.NID] = &correspondent{
 			nid: v.NID, names: v.Names, locators: loadRemotes(v.Locators), profile: v.savedProfile.profile(), plainUntil: v.PlainUntil,
 			anywhere: v.Anywhere, keyed: v.Keyed, public: v.Public, guard: guard{on: v.Guarded},
-			follows: c.cfg.Key != nil && v.Follows == c.cfg.Key.Public,
+			follows: c.cfg.Key != nil && v.Follows == c.cfg.Key.Public, replaced: v.Replaced,
 		}
 		if v.Retired && c.cfg.Key != nil { // nobody tells of it any more
 			k := c.known[v.NID]

@@ -116,6 +116,7 @@ func (p *Copying) State() State {
 		st.Known = append(st.Known, savedKnown{
 			nid, slices.Clone(k.names), saveRemotes(k.locators), k.profile.saved(), k.plainUntil, k.anywhere, k.keyed,
 			k.public, k.retired, k.guard.on, c.followed(k),
+			k.replaced || slices.ContainsFunc(c.of(nid), func(s *session) bool { return s.hs.demands() }),
 		})
 	}
 	for _, key := range c.preinstalled.order {

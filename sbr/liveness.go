@@ -164,11 +164,15 @@ func (v *liveness) judge(now time.Time) (changed bool) {
 			continue
 		}
 		for l, o := range r.asked {
-			if p := v.providers[l]; o == waiting && now.Sub(r.at) >= p.patience() {
+			p := v.providers[l]
+			if o != waiting {
+				continue
+			}
+			if now.Sub(r.at) >= p.patience() {
 				r.asked[l] = missing
 				p.heard, p.missed = 0, p.missed+1
-				v.again = v.again || !p.silent
 			}
+			v.again = v.again || !p.silent && p.missed > 0 // judged soon after its answer is late
 		}
 	}
 	v.rounds = slices.DeleteFunc(v.rounds, func(r round) bool { return now.Sub(r.at) >= mostPatience })

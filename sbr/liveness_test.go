@@ -196,6 +196,22 @@ func TestFastBesideSlow(t *testing.T) {
 	}
 }
 
+// A provider whose answers take up to 0.3 s is found about as soon as a fast one, whenever in a round it dies: one in
+// doubt is judged as soon as its answer is late, not with the next round in turn.
+func TestDoubtIsJudgedSoon(t *testing.T) {
+	for rtt, bound := range map[time.Duration]time.Duration{20: 2600, 160: 2600, 200: 2900, 250: 2900, 290: 2900} {
+		for at := time.Duration(0); at < time.Second; at += 100 * time.Millisecond {
+			w := newWatched(t)
+			w.rtts = map[roam.L64]time.Duration{siteB: rtt * time.Millisecond}
+			w.pass(10*time.Second+at, 20*time.Millisecond)
+			w.answers[siteB] = false
+			if d := w.becomes(siteB, true, 5*time.Second); d > bound*time.Millisecond {
+				t.Errorf("round-trip time %d ms, dead %v into a second: silent after %v", rtt, at, d)
+			}
+		}
+	}
+}
+
 // A link that went and came is judged anew: one lost round does not make its provider silent.
 func TestJudgedAnew(t *testing.T) {
 	w := newWatched(t)

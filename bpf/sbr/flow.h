@@ -119,22 +119,44 @@ static __always_inline void note_passed(const struct flow_key *k, struct flow *f
  */
 #define MOVES_AFTER 3
 
-/* Follows the inside node of a flow to where a packet with its nonce comes from, and lets the daemon know. A Locator
- * Update says that the node has moved, so it needs no waiting: its acknowledgement comes to where it was sent from.
+enum moving {
+	STAYS,
+	MOVES_WHEN_QUIET, /* once the node has sent nothing from where it was for MOVES_AFTER */
+	MOVES,
+};
+
+/* Says whether a packet with its nonce moves the inside node of a flow. A Locator Update says that the node has moved,
+ * so it needs no waiting: its acknowledgement comes to where it was sent from. An echo request moves nothing: the
+ * node probes with its nonce where it does not know whether packets come through.
  */
+__noinline int moving_of(const struct crossing *x)
+{
+	if (!x)
+		return STAYS;
+	if (x->c.proto != IPPROTO_ICMPV6 || x->c.fragment == LATER_FRAGMENT)
+		return MOVES_WHEN_QUIET;
+	if (x->c.type == ICMP6_ECHO_REQUEST)
+		return STAYS;
+	return x->c.type == ICMP6_LOCATOR_UPDATE ? MOVES : MOVES_WHEN_QUIET;
+}
+
+/* Follows the inside node of a flow to where a packet with its nonce comes from, and lets the daemon know. */
 __noinline int follow_node(struct __sk_buff *skb, const struct crossing *x, const struct flow_nonces *known)
 {
-	__u32 time, is_update;
 	struct flow_key key;
 	struct flow *f;
+	__u32 time;
+	int moving;
 
 	if (!x || !known || (known->internal.v == x->ip.src.l64.v && known->ifindex == skb->ifindex))
+		return 0;
+	moving = moving_of(x);
+	if (!moving)
 		return 0;
 	key = x->key;
 	time = x->now >> SEEN_SHIFT;
 	f = known_flow(&key);
-	is_update = x->c.proto == IPPROTO_ICMPV6 && x->c.fragment != LATER_FRAGMENT && x->c.type == ICMP6_LOCATOR_UPDATE;
-	if (!f || (!is_update && time - f->sent < MOVES_AFTER) ||
+	if (!f || (moving != MOVES && time - f->sent < MOVES_AFTER) ||
 	    !move_flow(&key, &x->c.nonce, x->ip.src.l64, skb->ifindex))
 		return 0;
 	f->sent = time;

@@ -206,7 +206,7 @@ func TestLinkMadeAnew(t *testing.T) {
 	is := n.device("lan").Index
 	n.must(n.AttachInside(roam.LinkID(is)))
 	n.quiet()
-	n.send("lan", n.echo(mine, theirs, outward, true, 2, 56))
+	n.send("lan", n.echo(mine, theirs, outward, false, 2, 56))
 	n.came("wan0", site, theirs)
 	if f, ok := n.Flow(theKey, n.table); !ok || f.Link != roam.LinkID(is) || is == was {
 		t.Errorf("the flow's host is on link %d, want %d, not %d", f.Link, is, was)

@@ -53,7 +53,7 @@ func (r plainRig) wantAt(when string, l roam.L64, link roam.LinkID) {
 // has sent nothing from where it was, and reports so. A Locator Update does so at once.
 func TestHostMoves(t *testing.T) {
 	update := func(r plainRig) []byte { return r.update(elsewhere, theirs, outward) }
-	echo := func(r plainRig) []byte { return r.echo(elsewhere, theirs, outward, true, 1, 56) }
+	echo := func(r plainRig) []byte { return r.echo(elsewhere, theirs, outward, false, 1, 56) }
 	for _, c := range []struct {
 		what   string
 		packet func(r plainRig) []byte
@@ -61,12 +61,12 @@ func TestHostMoves(t *testing.T) {
 		link   uint32 // by which its packets came
 		at     roam.L64
 	}{
-		{"an echo request", echo, true, loopback, aside},
-		{"an echo request beside packets from the last place", echo, false, loopback, internal},
+		{"an answer", echo, true, loopback, aside},
+		{"an answer beside packets from the last place", echo, false, loopback, internal},
 		{"an update", update, true, loopback, aside},
 		{"an update beside packets from the last place", update, false, loopback, aside},
-		{"an echo request by another link", func(r plainRig) []byte {
-			return r.echo(mine, theirs, outward, true, 1, 56)
+		{"an answer by another link", func(r plainRig) []byte {
+			return r.echo(mine, theirs, outward, false, 1, 56)
 		}, true, 77_777, internal},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -103,6 +103,15 @@ func TestHostMoves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An echo request moves nothing: the inside node probes by each of its locators, also where nothing reaches it.
+func TestProbeMovesNobody(t *testing.T) {
+	r := newPlainRig(t, siteA)
+	r.installAside()
+	r.quiet()
+	r.run(r.objs.SbrInsideIngress, r.echo(elsewhere, theirs, outward, true, 1, 56))
+	r.wantAt("an echo request", internal, loopback)
 }
 
 // Without the nonce of the flow nothing moves its inside node, however long that has been quiet.

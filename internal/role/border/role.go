@@ -222,6 +222,7 @@ func (r *Role) Reload(ctx context.Context, next config.Config) error {
 			r.core.HandlePolicy(now, policy)
 		}
 		r.attach()
+		r.own() // links to the inside may be others
 		r.accelerate()
 	})
 	return cmp.Or(err, failure)

@@ -65,16 +65,16 @@ func (b bordersHost) sessionPrefix() roam.L64                 { return b.h.cfg.H
 
 // siteBorder is the border on one link.
 type siteBorder struct {
-	showed   time.Time      // when its notice had effect last
-	noticed  uint64         // number of its latest notice; 0: none yet
-	anew     bool           // it began anew since one had effect
-	asked    time.Time      // when it was asked last,
-	key      nidkey.Key     // with that key,
-	secrets  []borderSecret // of which and each border's, as an answer costs no operation with a public key
-	answered bool           // it has answered that
-	since    time.Time      // of the first question after its latest answer
-	public   nidkey.Public  // of the border that counts; zero: none yet
-	sequence uint64         // of its latest answer
+	showed   time.Time             // when its notice had effect last
+	noticed  map[netip.Addr]uint64 // number of the latest notice from an address
+	anew     bool                  // it began anew since one had effect
+	asked    time.Time             // when it was asked last,
+	key      nidkey.Key            // with that key,
+	secrets  []borderSecret        // of which and each border's, as an answer costs no operation with a public key
+	answered bool                  // it has answered that
+	since    time.Time             // of the first question after its latest answer
+	public   nidkey.Public         // of the border that counts; zero: none yet
+	sequence uint64                // of its latest answer
 	sites    map[roam.L64][]roam.L64
 }
 
@@ -123,8 +123,7 @@ func (b *siteBorders) handle(now time.Time, n rawio.SiteNotice) {
 	at := b.on(n.Link)
 	switch n.Kind {
 	case ilnp.NoticeOfSite:
-		at.anew = at.anew || beganAnew(at.noticed, n.Sequence)
-		at.noticed = n.Sequence
+		at.note(n)
 		if now.Sub(at.showed) >= showNonces {
 			b.core.HandleBorder(now, n.Link, at.anew)
 			at.showed, at.anew = now, false
@@ -141,6 +140,18 @@ func (b *siteBorders) handle(now time.Time, n rawio.SiteNotice) {
 			b.tell(now)
 		}
 	}
+}
+
+// mostBorders is of how many borders on a link the notices are told apart.
+const mostBorders = 8
+
+// note notes the number of a notice. Each border numbers its own.
+func (at *siteBorder) note(n rawio.SiteNotice) {
+	at.anew = at.anew || beganAnew(at.noticed[n.From], n.Sequence)
+	if at.noticed == nil || len(at.noticed) >= mostBorders {
+		at.noticed = make(map[netip.Addr]uint64)
+	}
+	at.noticed[n.From] = n.Sequence
 }
 
 // mostChanges is by how many changes a border is ahead of its latest notice at most. It numbers them from

@@ -244,6 +244,14 @@ func TestBorderBeginsAnew(t *testing.T) {
 	notice(1, begun, 2) // its clock was set back
 	now = now.Add(showNonces)
 	notice(1, begun, 2)
+	other := from(1, ilnp.SiteNotice{Kind: ilnp.NoticeOfSite, Sequence: begun + uint64(time.Hour)})
+	other.From = netip.MustParseAddr("fe80::2")
+	for range 5 { // two borders on one link, by turns
+		now = now.Add(showNonces)
+		b.handle(now, other)
+		now = now.Add(showNonces)
+		notice(1, begun, 2)
+	}
 }
 
 // The core keeps what it knew of the site until the border of each link has answered, or has left its
