@@ -16,13 +16,14 @@ func (c handshakes) demand(now time.Time, s *session) {
 // demands reports whether the session ends without an answer.
 func (h *handshake) demands() bool { return h != nil && h.must }
 
-// demandAgain repeats what demand has sent, and ends a session whose peer is there and has not proven its new key. As long
-// as nobody is there, it waits.
+// demandAgain repeats what demand has sent, and ends a session whose peer is there and has not proven its new key. As
+// long as nobody is there, or no offer has left, it waits.
 func (c handshakes) demandAgain(now time.Time, s *session) {
-	if h := s.hs; s.lastNonceRx.After(h.offered) {
-		h.ignored++
+	h := s.hs
+	if !h.offered.IsZero() && s.lastNonceRx.After(h.offered) {
+		h.ignored, h.offered = h.ignored+1, time.Time{}
 	}
-	if s.hs.ignored >= proofTries {
+	if h.ignored >= proofTries {
 		c.endUnproven(now, s, reasonUnproven)
 		return
 	}

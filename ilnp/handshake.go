@@ -39,7 +39,7 @@ type handshake struct {
 	seen       time.Time // when the peer was last seen, and an offer went where it was
 	went       places    // where the offers went
 	insists    bool      // an answer counts although the peer says that its session stands
-	offered    time.Time // when the last offer left
+	offered    time.Time // when the last offer left; zero: its time is judged, or none has left
 	ignored    int       // how often the peer was there and did not answer it
 	must       bool      // the session ends if its peer is there and does not answer: its key was replaced
 }

@@ -13,8 +13,8 @@ const (
 	silencePaths = 8                      // along how many paths
 )
 
-// probeOld probes the session that a pending peer may continue: is the old nonce in use? where it has proven itself,
-// or is where the session's peer was, one such time has to do, as its packets wait.
+// probeOld probes the session that a pending peer may continue: is the old nonce in use? A peer that has proven itself,
+// or is where the session's peer was, waits for one such time in all, as its packets do.
 func (ps *pendingPeers) probeOld(now time.Time, k *pendingPeer, old *session) {
 	if len(ps.host.active) > 0 {
 		ps.effects.probePaths(now, old, ps.pathsToOld(old))

@@ -260,6 +260,32 @@ func TestReplacedKeyIsDemanded(t *testing.T) {
 	}
 }
 
+// TestDemandWaitsForALink: a host without a link has asked nobody, so nobody has ignored it.
+func TestDemandWaitsForALink(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		p := newProofBench(t)
+		p.open()
+		p.wantProved()
+		p.lossy = func(q ilnpwire.Packet) bool { return q.Proof != nil }
+		p.keys[1] = ephemeralOf(t, 12)
+		if asked { // before the link goes; the peer is there, and answers the probe
+			p.know(p.a, 0)
+			p.exchange()
+			p.session(p.a).lastNonceRx = p.a.now.Add(time.Millisecond)
+		}
+		p.a.Detach(p.a.now, 1)
+		if !asked {
+			p.know(p.a, 0)
+		}
+		for range 600 {
+			p.a.pass(50 * time.Millisecond)
+		}
+		if s := p.session(p.a); s == nil || !s.hs.demands() {
+			t.Errorf("asked before %t: the session is %+v", asked, s)
+		}
+	}
+}
+
 // TestDemandOutlastsARestart: a session that is to prove a new key is to after a restart, too.
 func TestDemandOutlastsARestart(t *testing.T) {
 	p := newProofBench(t)
