@@ -14,7 +14,7 @@ import (
 const (
 	mostFlows  = 1_000_000
 	flowsBatch = 4096 // nonces of one side that wait for the other's: pending_flows has four times as many
-	fillings   = 3    // of a table that is empty: one has too few batches for the interval of the rate
+	fillings   = 7    // of a table that is empty: fewer have too few batches for the interval of the rate
 	flowNonce  = 0x01020304
 	nonceFrame = frames.LeastSize + 8
 	tableLines = "max_flows = 1048576\nliveness = false\n"
@@ -24,7 +24,7 @@ const (
 var flowCounts = []int{1000, 10_000, mostFlows}
 
 // borderFlows measures what a table of a million flows costs: how fast the programs make flows, of a
-// nonce of each node, in three fillings of a new table, and what a packet costs that is of any of them. All
+// nonce of each node, in seven fillings of a new table, and what a packet costs that is of any of them. All
 // flows are made before; the first packets of a flow after that cost as much as later ones. The daemon beside
 // them announces locators for all of these flows meanwhile, on the other core, and nobody acknowledges them.
 func borderFlows(b *testing.B) {
