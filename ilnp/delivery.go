@@ -46,10 +46,15 @@ type delivery struct {
 	lossy   time.Time // since when data wait for counts of the only path (see losesData)
 }
 
-// reset begins another doubt.
-func (d *delivery) reset() {
+// reset begins another doubt. If hardly any probe of the path has stayed without an answer of late, counts of before no
+// longer say that it loses probes and passes data, as behind a full queue or while one direction was dead. Compared with
+// them, those of its death would say so too: of what has left between the two nearly all arrived.
+func (d *delivery) reset(isClean bool) {
 	d.asks, d.answers, d.waits, d.late, d.alone = 0, 0, false, false, false
 	d.stays = time.Time{}
+	if isClean {
+		d.base, d.passes = arrived{}, false
+	}
 }
 
 // askDelivery asks for the counts of one of several paths in use that is in doubt, along the one that has answered

@@ -208,7 +208,7 @@ func (c *liveness) question(now time.Time, s *session, h *checkedPath) {
 // begin begins to wait for the answer to a first probe.
 func (h *checkedPath) begin(now time.Time) {
 	h.since, h.tries, h.mute, h.sampled, h.silent, h.missed = now, 0, false, false, false, false
-	h.delivery.reset()
+	h.delivery.reset(h.IsClean())
 }
 
 // doubt asks each of paths by itself.
