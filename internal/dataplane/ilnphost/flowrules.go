@@ -25,6 +25,7 @@ type FlowRules struct {
 type ruleTable struct {
 	number  uint32 // of the newest set; its lowest bit says where it is. 0: none was written
 	rows    [2 * maxRules]bpfFlowRule
+	written [2]bool // of each half: before that it has the rows of a predecessor
 	cgroups map[bpfCgroupKey]uint64
 	named   [2]uint64 // of each half, the rules that name a cgroup
 }
@@ -65,7 +66,7 @@ func (p *Plane) WriteRules(number uint32, r FlowRules) (uint32, error) {
 			wanted[bpfCgroupKey{Id: r.Cgroups[i], Set: uint64(half * maxRules)}] |= 1 << i
 		}
 		at := half*maxRules + uint32(i)
-		if row == t.rows[at] && t.number != 0 {
+		if row == t.rows[at] && t.written[half] {
 			continue
 		}
 		if err := p.objs.FlowRules.Put(at, &row); err != nil {
@@ -73,8 +74,12 @@ func (p *Plane) WriteRules(number uint32, r FlowRules) (uint32, error) {
 		}
 		t.rows[at] = row
 	}
+	t.written[half] = true
+	if err := t.writeCgroups(p.objs.RuleCgroups, uint64(half*maxRules), wanted); err != nil {
+		return 0, err
+	}
 	t.named[half], t.number = named, number
-	return number, t.writeCgroups(p.objs.RuleCgroups, uint64(half*maxRules), wanted)
+	return number, nil
 }
 
 // writeCgroups replaces the cgroups of one set.

@@ -371,6 +371,22 @@ func TestRulesOfASuccessor(t *testing.T) {
 	}
 }
 
+// A rule without ports and the like is a row of zeros. Where the predecessor had another one, a successor writes it,
+// too, whichever set of its own it is.
+func TestRuleOfZerosOfASuccessor(t *testing.T) {
+	r := newRig(t)
+	p := ruledSession(r, flowRules(by("b", flowrule.Match{Ports: []flowrule.Range{{First: 443, Last: 443}}})), there)
+	r.close()
+	r.open()
+	r.writeRules(r.nextRules(), flowRules(by("b", flowrule.Match{Ports: []flowrule.Range{{First: 443, Last: 443}}})))
+	p.Seq, p.Rules.Set = p.Seq+1, r.nextRules()
+	r.writeRules(p.Rules.Set, flowRules(flowrule.Rule{Policy: flowrule.Equal, Links: []string{"b"}}))
+	r.upsert(p)
+	if got := r.from(datagramOn(1, 2, 10)); got != locB {
+		t.Errorf("leaves from %v by a rule of the predecessor, not by the one for all flows", got)
+	}
+}
+
 // A rule for a cgroup matches programs there and below; when it names another one, or none
 // that is there, it does not.
 func TestRuleOfACgroup(t *testing.T) {

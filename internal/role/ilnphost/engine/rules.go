@@ -68,10 +68,16 @@ func (r *rules) write() error {
 
 // lookAgain follows cgroups that have come or gone.
 func (r *rules) lookAgain() {
-	if ids := r.find(); !slices.Equal(ids, r.cgroups) {
-		if r.cgroups = ids; r.number != 0 {
-			r.report("follow cgroups with rules", r.write())
-		}
+	ids, old := r.find(), r.cgroups
+	if slices.Equal(ids, old) {
+		return
+	}
+	if r.cgroups = ids; r.number == 0 {
+		return
+	}
+	if err := r.write(); err != nil {
+		r.cgroups = old // the next look tries again
+		r.report("follow cgroups with rules", err)
 	}
 }
 
