@@ -80,6 +80,20 @@ func TestUpFails(t *testing.T) {
 	}
 }
 
+// TestUpOfAHostWithoutAnAddress says what the daemon waits for.
+func TestUpOfAHostWithoutAnAddress(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "roam.conf")
+	if err := os.WriteFile(file, []byte("[host]\nnid = \"from-address\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.daemon.Err = errAbsent
+	status, _, errs := w.try("up", "--config", file)
+	if status == cli.StatusOK || !strings.Contains(errs, "waits until this host has a global IPv6 address; its log: ") {
+		t.Errorf("status %d, %q", status, errs)
+	}
+}
+
 func TestUpRefusesABadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "roam.conf")
 	if err := os.WriteFile(file, []byte("[host]\nmood = 1\n"), 0o600); err != nil {

@@ -125,9 +125,12 @@ func (d *Daemon) live(ctx context.Context) error {
 	d.stop = stop
 	d.keep()
 	err := d.startRoles(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		d.startMetrics()
 		err = d.serve(ctx)
+	case errors.Is(err, context.Canceled):
+		err = nil // ended on request while a role waited in its start
 	}
 	d.close()
 	if d.remove.Load() {

@@ -3,7 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +190,38 @@ func TestNoRoleCanStart(t *testing.T) {
 	}
 	if got := b.done(); !slices.Contains(got, "close host") || !slices.Contains(got, "close second") {
 		t.Errorf("done: %q", got)
+	}
+}
+
+// TestRoleThatWaits does not hold up the units after this one, says what it waits for, and ends on request.
+func TestRoleThatWaits(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	t.Setenv("NOTIFY_SOCKET", socket)
+	b := newBench(t, func(b *bench, cfg *config.Config) {
+		cfg.Roles, b.roles[config.RoleHost].waits = []string{config.RoleHost}, "an address"
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { b.ended <- b.d.live(ctx) }()
+	if err := manager.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	state := make([]byte, 256)
+	n, err := manager.Read(state)
+	if got := string(state[:n]); err != nil || got != "READY=1\nSTATUS=waits for an address" {
+		t.Errorf("systemd is sent %q, %v", got, err)
+	}
+	if !strings.Contains(b.log.String(), `for="an address"`) {
+		t.Errorf("log: %s", b.log.String())
+	}
+	stop()
+	if err := b.end(); err != nil {
+		t.Errorf("ended with %v", err)
 	}
 }
 
