@@ -157,6 +157,32 @@ func TestDownWithoutADaemon(t *testing.T) {
 	}
 }
 
+// TestDownBetweenTwoStarts keeps systemd from starting the daemon again that has just ended, or does not answer yet.
+func TestDownBetweenTwoStarts(t *testing.T) {
+	const restored = "roamd restore --config /nonexistent/roam.conf"
+	for name, tc := range map[string]struct {
+		args []string
+		root bool
+		want []string
+	}{
+		"that of the unit":   {[]string{"down"}, true, []string{"systemctl stop", restored}},
+		"not root":           {[]string{"down"}, false, nil},
+		"another one's":      {[]string{"down", "--config", "/dev/null"}, true, []string{"roamd restore --config /dev/null"}},
+		"at another's place": {[]string{"down", "--socket", "/x/control.sock"}, true, []string{restored}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.daemon.Err, w.machine.systemd, w.machine.root = errAbsent, true, tc.root
+			if status, _, errs := w.try(tc.args...); (status == cli.StatusOK) != tc.root {
+				t.Errorf("down: %d, %q", status, errs)
+			}
+			if !slices.Equal(w.machine.done, tc.want) {
+				t.Errorf("did %q, want %q", w.machine.done, tc.want)
+			}
+		})
+	}
+}
+
 func TestDownThroughSystemd(t *testing.T) {
 	w := newWorld(t)
 	w.machine.systemd, w.machine.unitPID = true, 4711
