@@ -28,6 +28,7 @@ type Options struct {
 	ConfigFile string // may be absent: the defaults hold then
 	Version    string
 	Log        *slog.Logger
+	Reload     <-chan os.Signal // each has the configuration read again; nil: none does
 }
 
 // Daemon is one running roamd.
@@ -160,9 +161,12 @@ func (d *Daemon) serve(ctx context.Context) error {
 	defer cancel()
 	served := make(chan error, 1)
 	go func() { served <- control.Serve(ctx, l, d) }()
+	reloaded := make(chan struct{})
+	go func() { defer close(reloaded); d.reloadOnSignal(ctx) }()
 	err = d.runRoles(ctx)
 	cancel()
 	d.hub.Close()
+	<-reloaded // no role is closed meanwhile
 	return errors.Join(err, <-served)
 }
 

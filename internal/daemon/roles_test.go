@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -333,6 +334,37 @@ func TestRoleWithAFault(t *testing.T) {
 }
 
 // TestReloadThatARoleRefuses stays with the old configuration.
+// TestReloadBySignal reloads for each signal, and logs the outcome, which nobody else is told.
+func TestReloadBySignal(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	b := newBench(t, func(*bench, *config.Config) {})
+	var fault error
+	b.d.opts.Reload = signals
+	b.d.load = func(string) (config.Config, error) {
+		next := b.d.cfg
+		next.Host.Hosts = "/elsewhere"
+		return next, fault
+	}
+	b.start()
+	logged := func(want string) {
+		t.Helper()
+		in := func() bool { return strings.Contains(b.log.String(), want) }
+		testutil.Eventually(t, 10*time.Second, in, want)
+	}
+	signals <- syscall.SIGHUP
+	logged("/elsewhere")
+	if next := b.roles[second].next; next.Host.Hosts != "/elsewhere" {
+		t.Errorf("the second role was told %+v", next)
+	}
+	fault = errors.New("a fault in line 3")
+	signals <- syscall.SIGHUP
+	logged(`err="a fault in line 3" do="nothing was changed"`)
+	b.stop()
+	if err := b.end(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 func TestReloadThatARoleRefuses(t *testing.T) {
 	b := newBench(t, func(b *bench, _ *config.Config) {
 		spoilt := control.Errorf(control.CodeInvalid, "a line is spoilt")
