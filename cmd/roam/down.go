@@ -42,7 +42,7 @@ func (a *app) down(ctx context.Context) error {
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		// The data plane continues without its daemon by design, so it may still be there.
-		err = a.restore(ctx, "")
+		err = stopNone(ctx, a)
 	case err != nil:
 		return err
 	default:
@@ -88,6 +88,17 @@ func (a *app) stop(ctx context.Context, b control.Backend, s control.Status) err
 	// The daemon can no longer report the result. A second restoration finds nothing to do,
 	// or reports why it fails.
 	return a.restore(ctx, s.Config)
+}
+
+// stopNone restores the host when no daemon answers. One that waits for an address, or that systemd is about to
+// restart, would set the host up again: the unit is stopped first, which does nothing to a stopped one.
+func stopNone(ctx context.Context, a *app) error {
+	if a.configPath == "" && a.socketPath == "" && a.host.Root() && a.host.Systemd(ctx) {
+		if err := a.host.Systemctl(ctx, "stop"); err != nil {
+			return err
+		}
+	}
+	return a.restore(ctx, "")
 }
 
 // restore restores the host without a daemon.

@@ -97,7 +97,7 @@ func (a *app) start(ctx context.Context, cfg config.Config, b control.Backend) (
 			return control.Status{}, err
 		}
 	}
-	return a.firstAnswer(ctx, b, ended, log)
+	return a.firstAnswer(ctx, cfg, b, ended, log)
 }
 
 // configFileAbs returns the absolute path of the daemon's configuration file, since the daemon
@@ -110,7 +110,8 @@ func (a *app) configFileAbs() string {
 	return file
 }
 
-func (a *app) firstAnswer(ctx context.Context, b control.Backend, ended <-chan error, log string) (control.Status, error) {
+func (a *app) firstAnswer(ctx context.Context, cfg config.Config, b control.Backend, ended <-chan error,
+	log string) (control.Status, error) {
 	var (
 		s     control.Status
 		err   error
@@ -130,8 +131,12 @@ func (a *app) firstAnswer(ctx context.Context, b control.Backend, ended <-chan e
 			WithHint("its whole log: %s", log)
 	}
 	if err != nil {
+		do := "its log: " + log
+		if cfg.Host.NID.Source == config.NIDFromAddress {
+			do = `host.nid is "from-address": the daemon waits until this host has a global IPv6 address; ` + do
+		}
 		return s, control.Errorf(control.CodeUnavailable, "the daemon was started and does not answer after %v: %w", startTime, err).
-			WithHint("its log: %s", log)
+			WithHint("%s", do)
 	}
 	return s, nil
 }

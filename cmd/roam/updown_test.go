@@ -80,6 +80,20 @@ func TestUpFails(t *testing.T) {
 	}
 }
 
+// TestUpOfAHostWithoutAnAddress says what the daemon waits for.
+func TestUpOfAHostWithoutAnAddress(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "roam.conf")
+	if err := os.WriteFile(file, []byte("[host]\nnid = \"from-address\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.daemon.Err = errAbsent
+	status, _, errs := w.try("up", "--config", file)
+	if status == cli.StatusOK || !strings.Contains(errs, "waits until this host has a global IPv6 address; its log: ") {
+		t.Errorf("status %d, %q", status, errs)
+	}
+}
+
 func TestUpRefusesABadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "roam.conf")
 	if err := os.WriteFile(file, []byte("[host]\nmood = 1\n"), 0o600); err != nil {
@@ -140,6 +154,32 @@ func TestDownWithoutADaemon(t *testing.T) {
 	w.machine.root = false
 	if status, _, errs := w.try("down"); status != cli.StatusFailure || !strings.Contains(errs, "sudo roam down") {
 		t.Errorf("down without root: %d, %q", status, errs)
+	}
+}
+
+// TestDownBetweenTwoStarts keeps systemd from starting the daemon again that has just ended, or does not answer yet.
+func TestDownBetweenTwoStarts(t *testing.T) {
+	const restored = "roamd restore --config /nonexistent/roam.conf"
+	for name, tc := range map[string]struct {
+		args []string
+		root bool
+		want []string
+	}{
+		"that of the unit":   {[]string{"down"}, true, []string{"systemctl stop", restored}},
+		"not root":           {[]string{"down"}, false, nil},
+		"another one's":      {[]string{"down", "--config", "/dev/null"}, true, []string{"roamd restore --config /dev/null"}},
+		"at another's place": {[]string{"down", "--socket", "/x/control.sock"}, true, []string{restored}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.daemon.Err, w.machine.systemd, w.machine.root = errAbsent, true, tc.root
+			if status, _, errs := w.try(tc.args...); (status == cli.StatusOK) != tc.root {
+				t.Errorf("down: %d, %q", status, errs)
+			}
+			if !slices.Equal(w.machine.done, tc.want) {
+				t.Errorf("did %q, want %q", w.machine.done, tc.want)
+			}
+		})
 	}
 }
 

@@ -89,10 +89,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 func serve(file string, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	// Many daemons read their files again by this one, which would end ours without its shutdown.
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
 	// Faults of the file are the daemon's to report; until then the log is text.
 	cfg, _ := config.Load(file)
-	return daemon.Run(ctx, daemon.Options{ConfigFile: file, Version: version, Log: slog.New(handler(stderr,
-		cfg.Log.Format))})
+	return daemon.Run(ctx, daemon.Options{ConfigFile: file, Version: version, Reload: reload,
+		Log: slog.New(handler(stderr, cfg.Log.Format))})
 }
 
 // handler writes the log in a form.

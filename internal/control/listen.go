@@ -22,7 +22,7 @@ func Listen(path string) (net.Listener, error) {
 	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		_ = c.Close()
 		return nil, Errorf(CodeConflict, "listen on %s: another daemon answers there", path).
-			WithHint("stop it first (`roam down`), or give this one another host.run_dir")
+			WithHint("stop it (`roam down`), or give this one another host.run_dir and host.state_dir")
 	} else if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}

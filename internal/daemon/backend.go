@@ -219,6 +219,23 @@ func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 	return out, nil
 }
 
+// reloadOnSignal reloads for each signal until ctx is done. A signal has no answer, so the log has it.
+func (d *Daemon) reloadOnSignal(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.opts.Reload:
+		}
+		out, err := d.Reload(ctx)
+		if err != nil {
+			d.opts.Log.Error("the configuration is not reloaded", "err", err, "do", control.Hint(err))
+			continue
+		}
+		d.opts.Log.Info("the configuration is reloaded", "applied", out.Applied, "restart", out.Restart)
+	}
+}
+
 // fails reports whether a role of that name is there and does not run.
 func (d *Daemon) fails(name string) bool {
 	return slices.ContainsFunc(d.roles, func(m *member) bool { return m.name == name && m.failed() != nil })

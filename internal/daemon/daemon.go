@@ -28,6 +28,7 @@ type Options struct {
 	ConfigFile string // may be absent: the defaults hold then
 	Version    string
 	Log        *slog.Logger
+	Reload     <-chan os.Signal // each has the configuration read again; nil: none does
 }
 
 // Daemon is one running roamd.
@@ -86,6 +87,9 @@ func loadConfig(file string) (config.Config, error) {
 }
 
 func (d *Daemon) takeRunDir() error {
+	if err := checkRunDir(d.cfg); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(d.cfg.Host.RunDir, 0o755); err != nil {
 		return fmt.Errorf("make run directory: %w", err)
 	}
@@ -95,7 +99,8 @@ func (d *Daemon) takeRunDir() error {
 	}
 	if err := lock(f); err != nil {
 		f.Close()
-		return fmt.Errorf("lock %s: %w; stop it first, or give this one another host.run_dir", f.Name(), ErrRunning)
+		return fmt.Errorf("lock %s: %w; stop it first, or give this one another host.run_dir and "+
+			"host.state_dir, and another network namespace if both are hosts", f.Name(), ErrRunning)
 	}
 	d.lock = f
 	return mountBPF(d.cfg.Pins())
@@ -125,9 +130,12 @@ func (d *Daemon) live(ctx context.Context) error {
 	d.stop = stop
 	d.keep()
 	err := d.startRoles(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		d.startMetrics()
 		err = d.serve(ctx)
+	case errors.Is(err, context.Canceled):
+		err = nil // ended on request while a role waited in its start
 	}
 	d.close()
 	if d.remove.Load() {
@@ -145,6 +153,9 @@ func (d *Daemon) keep() {
 	if err := durable.Replace(d.cfg.InForce(), []byte(config.Format(d.cfg)), 0o644); err != nil {
 		d.opts.Log.Warn("the configuration in force is not kept for `roam down`", "err", err)
 	}
+	if err := keepRunDir(d.cfg); err != nil {
+		d.opts.Log.Warn("a later change of host.run_dir will not be noticed", "err", err)
+	}
 }
 
 // serve runs the roles and the control socket until ctx is done, or no role is left.
@@ -157,9 +168,12 @@ func (d *Daemon) serve(ctx context.Context) error {
 	defer cancel()
 	served := make(chan error, 1)
 	go func() { served <- control.Serve(ctx, l, d) }()
+	reloaded := make(chan struct{})
+	go func() { defer close(reloaded); d.reloadOnSignal(ctx) }()
 	err = d.runRoles(ctx)
 	cancel()
 	d.hub.Close()
+	<-reloaded // no role is closed meanwhile
 	return errors.Join(err, <-served)
 }
 
@@ -208,7 +222,8 @@ func restore(cfg config.Config, kinds []role.Kind) error {
 		errs = append(errs, k.Restore(cfg))
 	}
 	errs = append(errs, dataplane.Remove(cfg.Pins()), unmountBPF(cfg.Pins()))
-	for _, f := range []string{cfg.Socket(), cfg.InForce(), filepath.Join(cfg.Host.RunDir, "starts")} {
+	starts := filepath.Join(cfg.Host.RunDir, "starts")
+	for _, f := range []string{cfg.Socket(), cfg.InForce(), starts, runDirFile(cfg)} {
 		if err := os.Remove(f); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -45,6 +45,7 @@ type fake struct {
 	env      role.Env
 	name     string
 	startErr error
+	waits    string        // for which Start waits until the end
 	deaf     error         // what it answers to every question
 	amiss    string        // a fault of which its status tells
 	ends     chan error    // what ends Run early
@@ -69,8 +70,13 @@ func (b *bench) done() []string {
 	return slices.Clone(b.actions)
 }
 
-func (f *fake) Start(context.Context) error {
+func (f *fake) Start(ctx context.Context) error {
 	f.bench.did("start " + f.name)
+	if f.waits != "" {
+		f.env.Waits(f.waits)
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	return f.startErr
 }
 

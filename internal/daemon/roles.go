@@ -89,7 +89,7 @@ func (d *Daemon) env(name string) role.Env {
 	}
 	return role.Env{
 		Config: d.cfg, ConfigFile: d.opts.ConfigFile, Version: d.opts.Version, Started: d.started, Starts: d.starts,
-		Log: log, Publish: d.publish, Hub: &d.hub,
+		Log: log, Publish: d.publish, Hub: &d.hub, Waiting: notifyWaiting,
 	}
 }
 

@@ -3,9 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -191,6 +194,38 @@ func TestNoRoleCanStart(t *testing.T) {
 	}
 }
 
+// TestRoleThatWaits does not hold up the units after this one, says what it waits for, and ends on request.
+func TestRoleThatWaits(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	t.Setenv("NOTIFY_SOCKET", socket)
+	b := newBench(t, func(b *bench, cfg *config.Config) {
+		cfg.Roles, b.roles[config.RoleHost].waits = []string{config.RoleHost}, "an address"
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { b.ended <- b.d.live(ctx) }()
+	if err := manager.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	state := make([]byte, 256)
+	n, err := manager.Read(state)
+	if got := string(state[:n]); err != nil || got != "READY=1\nSTATUS=waits for an address" {
+		t.Errorf("systemd is sent %q, %v", got, err)
+	}
+	if !strings.Contains(b.log.String(), `for="an address"`) {
+		t.Errorf("log: %s", b.log.String())
+	}
+	stop()
+	if err := b.end(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 // TestRoleThatEndsEarly goes on without it, and ends with the last.
 func TestRoleThatEndsEarly(t *testing.T) {
 	b := newBench(t, func(*bench, *config.Config) {})
@@ -299,6 +334,37 @@ func TestRoleWithAFault(t *testing.T) {
 }
 
 // TestReloadThatARoleRefuses stays with the old configuration.
+// TestReloadBySignal reloads for each signal, and logs the outcome, which nobody else is told.
+func TestReloadBySignal(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	b := newBench(t, func(*bench, *config.Config) {})
+	var fault error
+	b.d.opts.Reload = signals
+	b.d.load = func(string) (config.Config, error) {
+		next := b.d.cfg
+		next.Host.Hosts = "/elsewhere"
+		return next, fault
+	}
+	b.start()
+	logged := func(want string) {
+		t.Helper()
+		in := func() bool { return strings.Contains(b.log.String(), want) }
+		testutil.Eventually(t, 10*time.Second, in, want)
+	}
+	signals <- syscall.SIGHUP
+	logged("/elsewhere")
+	if next := b.roles[second].next; next.Host.Hosts != "/elsewhere" {
+		t.Errorf("the second role was told %+v", next)
+	}
+	fault = errors.New("a fault in line 3")
+	signals <- syscall.SIGHUP
+	logged(`err="a fault in line 3" do="nothing was changed"`)
+	b.stop()
+	if err := b.end(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 func TestReloadThatARoleRefuses(t *testing.T) {
 	b := newBench(t, func(b *bench, _ *config.Config) {
 		spoilt := control.Errorf(control.CodeInvalid, "a line is spoilt")

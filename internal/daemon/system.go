@@ -40,7 +40,13 @@ func unmountBPF(dir string) error {
 }
 
 // notifyReady tells systemd, if it asked, that sessions can begin.
-func notifyReady() {
+func notifyReady() { notify("READY=1\nSTATUS=") }
+
+// notifyWaiting tells systemd, if it asked, that the daemon runs and what its start waits for. Units that are ordered
+// after this one, such as a server by which one would look what is amiss, do not wait with it.
+func notifyWaiting(what string) { notify("READY=1\nSTATUS=waits for " + what) }
+
+func notify(state string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
 		return
@@ -50,5 +56,5 @@ func notifyReady() {
 		return // systemd will notice
 	}
 	defer c.Close()
-	_, _ = c.Write([]byte("READY=1"))
+	_, _ = c.Write([]byte(state))
 }

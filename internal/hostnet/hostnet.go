@@ -66,6 +66,8 @@ type Host struct {
 	// asked is the beginning of forwarding after which routers were asked.
 	asked time.Time
 	heard map[int]bool
+	// recalled holds the links with a prefix of which only recallPrefixes knows.
+	recalled map[int]bool
 	// flaps holds when links lost their carrier of late.
 	flaps map[int][]time.Time
 	// hurried is until when the kernel is asked for carriers.
@@ -127,7 +129,7 @@ func Open(cfg Config) (*Host, error) {
 		ours: map[addrKey]bool{}, locators: map[addrKey]desired.Address{},
 		tries: map[addrKey]*attempt{}, regained: map[roam.LinkLocator]time.Time{},
 		unresolved: map[int]time.Time{}, drains: map[int]waiting{}, flaps: map[int][]time.Time{},
-		told: map[int]bool{}, acted: map[int]bool{}, heard: map[int]bool{},
+		told: map[int]bool{}, acted: map[int]bool{}, heard: map[int]bool{}, recalled: map[int]bool{},
 		events: make(chan Event), done: make(chan struct{}), surveys: make(chan survey), redirected: make(chan struct{}, 1),
 	}
 	if h.option == 0 {
@@ -186,6 +188,7 @@ func (h *Host) Start(known ...roam.LinkID) error {
 		return fmt.Errorf("start watch: %w", err)
 	}
 	h.table = t
+	h.recallPrefixes()
 	if err := h.startPolicies(); err != nil {
 		return fmt.Errorf("start watch: %w", err)
 	}

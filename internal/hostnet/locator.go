@@ -264,6 +264,23 @@ func (h *Host) adoptAddresses() error {
 	return nil
 }
 
+// recallPrefixes takes up the prefixes that routers advertised to an earlier process and that no address of the host
+// shows: those without autoconfiguration. Advertisements cannot be dumped, but the kernel keeps a route for what they
+// say is on-link, with the valid lifetime. Without such a route the prefix is gone.
+func (h *Host) recallPrefixes() {
+	shown := h.table.prefixes(h.rules, h.ours, time.Now())
+	for k := range h.ours {
+		l := k.local()
+		if _, other := shown[l]; other {
+			continue
+		}
+		if until, ok := h.table.onLink[l]; ok {
+			h.table.ras[l] = ra{preferred: until, valid: until, heard: h.table.heard}
+			h.recalled[k.link] = true
+		}
+	}
+}
+
 // optimisticDAD is the sysctl that allows RFC 4429 on a link.
 const optimisticDAD = "optimistic_dad"
 

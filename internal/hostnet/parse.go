@@ -217,11 +217,7 @@ func defaults(b []byte, now time.Time) []route {
 	if p := a[rtaPref]; len(p) > 0 {
 		base.pref = p[0]
 	}
-	if c := a[unix.RTA_CACHEINFO]; len(c) >= 12 {
-		if ticks := int32(u32(c[8:])); ticks != 0 {
-			base.expires = now.Add(time.Duration(ticks) * time.Second / userHZ)
-		}
-	}
+	base.expires = expiry(a, now)
 	hops := a[unix.RTA_MULTIPATH]
 	if len(hops) == 0 {
 		base.link, base.gateway = int(u32(a[unix.RTA_OIF])), addr6(a[unix.RTA_GATEWAY])
@@ -240,6 +236,29 @@ func defaults(b []byte, now time.Time) []route {
 		hops = hops[min(len(hops), align(n)):]
 	}
 	return list
+}
+
+// expiry returns the deadline of a route; zero: none.
+func expiry(a map[uint16][]byte, now time.Time) (at time.Time) {
+	if c := a[unix.RTA_CACHEINFO]; len(c) >= 12 {
+		if ticks := int32(u32(c[8:])); ticks != 0 {
+			at = now.Add(time.Duration(ticks) * time.Second / userHZ)
+		}
+	}
+	return at
+}
+
+// applyOnLink takes a route of a dump that the kernel has made for a prefix of a link.
+func (t *table) applyOnLink(b []byte, now time.Time) {
+	if len(b) < sizeRtMsg || b[0] != unix.AF_INET6 || b[1] != 64 || b[5] != unix.RTPROT_KERNEL ||
+		b[7] != unix.RTN_UNICAST {
+		return
+	}
+	a := attrs(b, sizeRtMsg)
+	if ip := addr6(a[unix.RTA_DST]); ip.IsValid() {
+		l := roam.LinkLocator{Link: roam.LinkID(u32(a[unix.RTA_OIF])), L64: roam.ILVFromAddr(ip).L64}
+		t.onLink[l] = expiry(a, now)
+	}
 }
 
 func (t *table) applyNeigh(m syscall.NetlinkMessage) {

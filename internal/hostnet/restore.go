@@ -90,10 +90,11 @@ func (k *kernel) removeDevice(name string) error {
 // HadIdentifier reports whether the host has an address with its Node Identifier
 // that Roam has not added: plain IPv6 uses it too. It is called before Start.
 func (h *Host) HadIdentifier() (bool, error) {
-	addrs, err := GlobalAddresses(h.rules.session, func(string) bool { return true })
+	best, rest, err := GlobalAddresses(h.rules.session, func(string) bool { return true })
 	if err != nil {
 		return false, fmt.Errorf("look for addresses with the node identifier: %w", err)
 	}
+	addrs := slices.Concat(best, rest)
 	for k := range h.ours {
 		addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return a == k.addr })
 	}
@@ -102,19 +103,18 @@ func (h *Host) HadIdentifier() (bool, error) {
 
 // GlobalAddresses returns the global unicast IPv6 addresses of this host on
 // links that are up and whose name is allowed, those of the session prefix
-// excepted, permanent ones before temporary ones, preferred before deprecated:
-// the pending peers for `nid = from-address`.
-func GlobalAddresses(session roam.L64, allowed func(link string) bool) ([]netip.Addr, error) {
+// excepted. The best are permanent, preferred and past duplicate address
+// detection; the rest lacks one of these.
+func GlobalAddresses(session roam.L64, allowed func(link string) bool) (best, rest []netip.Addr, err error) {
 	links, err := net.Interfaces()
 	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
+		return nil, nil, fmt.Errorf("list links: %w", err)
 	}
 	k, err := openKernel()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer k.close()
-	var best, rest []netip.Addr
 	for _, l := range links {
 		if l.Flags&net.FlagUp == 0 || l.Flags&net.FlagLoopback != 0 || !allowed(l.Name) {
 			continue
@@ -123,7 +123,7 @@ func GlobalAddresses(session roam.L64, allowed func(link string) bool) ([]netip.
 			return k.links.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: l.Index}}, unix.AF_INET6)
 		})
 		if err != nil {
-			return nil, fmt.Errorf("list addresses of %s: %w", l.Name, err)
+			return nil, nil, fmt.Errorf("list addresses of %s: %w", l.Name, err)
 		}
 		for _, a := range list {
 			ip, ok := netip.AddrFromSlice(a.IP)
@@ -137,5 +137,5 @@ func GlobalAddresses(session roam.L64, allowed func(link string) bool) ([]netip.
 			}
 		}
 	}
-	return append(best, rest...), nil
+	return best, rest, nil
 }

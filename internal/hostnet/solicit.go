@@ -15,14 +15,16 @@ import (
 //
 // RFC 4861 §6.3.7 wants a random delay before the first solicitation, lest all
 // hosts of a link ask at once when its switch is turned on; RFC 6059 §5.3 has a
-// host ask at once when its own link comes up, which is our case.
+// host ask at once when its own link comes up, which is our case. At the first
+// look it asks on links of recalled prefixes, whose preferred lifetime only an
+// advertisement says.
 func (h *Host) solicitRouters() {
 	first := h.carrier == nil
 	before := h.carrier
 	h.carrier = map[int]bool{}
 	for index, l := range h.table.links {
 		h.carrier[index] = l.up()
-		if first || before[index] || !l.up() || !h.rules.accepts(l.name) || len(l.mac) != 6 || !h.kernel.hearsRouters(l.name) {
+		if first && !h.recalled[index] || before[index] || !l.up() || !h.rules.accepts(l.name) || len(l.mac) != 6 || !h.kernel.hearsRouters(l.name) {
 			continue
 		}
 		if err := h.kernel.solicit(index); err != nil {

@@ -1,8 +1,11 @@
 package hostnet
 
 import (
+	"strings"
 	"testing"
+	"time"
 
+	"roam"
 	"roam/internal/testutil"
 )
 
@@ -31,5 +34,51 @@ func TestRouterIsAskedForAtOnce(t *testing.T) {
 	next(t, h, present(netB)) // the link has been looked at
 	if now := asked(); now != before {
 		t.Errorf("asked %s times before, %s after", before, now)
+	}
+}
+
+// TestRestartKeepsAnAdvertisedPrefix: a prefix of which only Router Advertisements speak, with no address in it but
+// Roam's own, outlasts the daemon as long as the kernel has its route, and the next daemon asks for its lifetimes.
+func TestRestartKeepsAnAdvertisedPrefix(t *testing.T) {
+	for name, lasts := range map[string]bool{"advertised": true, "gone meanwhile": false} {
+		t.Run(name, func(t *testing.T) {
+			host, router := hostAndRouter(t)
+			host.Sysctl("net/ipv6/conf/upA/router_solicitations", "0")
+			router.Sysctl("net/ipv6/conf/lan/forwarding", "1")
+			cfg := testConfig(t)
+			h := startIn(t, host, cfg)
+			a := advert(netA)
+			a.NoAutoconf = true
+			router.Advertise("lan", a)
+			next(t, h, present(netA))
+			own := roam.ILV{NID: testNID, L64: netA}.Addr().String()
+			stands := func() bool {
+				return strings.Contains(host.Run("ip", "-6", "addr", "show", "dev", "upA"), own)
+			}
+			h.Close()
+			if !lasts {
+				host.Run("ip", "-6", "route", "del", netA.Prefix().String(), "dev", "upA")
+			}
+			before := solicited(t, router)
+			h = startIn(t, host, cfg)
+			if !lasts {
+				testutil.Eventually(t, soon, func() bool { return !stands() }, "prefix:NID removed")
+				return
+			}
+			e := next(t, h, func(e LocatorChanged) bool { return e.L64 == netA })
+			if !e.Present || e.Preferred > 1200*time.Second {
+				t.Errorf("after the restart: %+v", e)
+			}
+			testutil.Eventually(t, soon, func() bool { return solicited(t, router) != before },
+				"a Router Solicitation")
+			router.Advertise("lan", a)
+			next(t, h, func(e LocatorChanged) bool { return e.Present && e.Preferred <= 600*time.Second })
+			if !stands() {
+				t.Error("prefix:NID is gone")
+			}
+			a.Valid, a.Preferred = 0, 0
+			router.Advertise("lan", a)
+			next(t, h, absent(netA))
+		})
 	}
 }

@@ -23,6 +23,9 @@ type table struct {
 	locals map[addrKey]bool        // local routes: the kernel answers for that address
 	neighs map[addrKey]neigh       //
 	ras    map[roam.LinkLocator]ra // prefix information of Router Advertisements
+	// onLink holds the prefixes that the kernel had a route for at the last full dump, until when. It makes
+	// these of Router Advertisements and of addresses.
+	onLink map[roam.LinkLocator]time.Time
 	// forwarded is when a link began to forward: the kernel then drops the default
 	// routes of all links whose accept_ra is not 2.
 	forwarded time.Time
@@ -128,7 +131,7 @@ type ra struct {
 func newTable() *table {
 	return &table{
 		links: map[int]link{}, addrs: map[addrKey]address{}, locals: map[addrKey]bool{},
-		neighs: map[addrKey]neigh{}, ras: map[roam.LinkLocator]ra{},
+		neighs: map[addrKey]neigh{}, ras: map[roam.LinkLocator]ra{}, onLink: map[roam.LinkLocator]time.Time{},
 	}
 }
 

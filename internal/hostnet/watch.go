@@ -171,6 +171,7 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 			t.routes = append(t.routes, rt.settleExpiry(old, now))
 		}
 		if locals {
+			t.applyOnLink(b, now)
 			t.applyRoute(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: unix.RTM_NEWROUTE}, Data: b}, now)
 		}
 	}

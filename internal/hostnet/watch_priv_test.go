@@ -361,7 +361,7 @@ func TestAddressThatTheHostHas(t *testing.T) {
 	var err error
 	host.Do(func() {
 		if err = Restore(cfg.JournalPath); err == nil {
-			addrs, err = GlobalAddresses(roam.DefaultSessionPrefix, func(string) bool { return true })
+			addrs, _, err = GlobalAddresses(roam.DefaultSessionPrefix, func(string) bool { return true })
 		}
 	})
 	if err != nil {

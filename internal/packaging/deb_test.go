@@ -191,7 +191,7 @@ func TestControl(t *testing.T) {
 	for _, want := range []string{
 		"Package: roam\n", "Version: 1.2.0+3.gabc123\n", "Architecture: " + architecture() + "\n",
 		"Section: net\n", "Description: ",
-		"conffiles", "md5sums", "postinst", "prerm", "postrm",
+		"conffiles", "md5sums", "preinst", "postinst", "prerm", "postrm",
 	} {
 		if !strings.Contains(info, want) {
 			t.Errorf("lacks %q:\n%s", want, info)

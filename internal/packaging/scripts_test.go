@@ -156,6 +156,24 @@ func TestWhatTheAdministratorChose(t *testing.T) {
 	}
 }
 
+// TestInstalledAgain: what the removal has stopped runs again after the next installation, although dpkg names the
+// version before as in an upgrade; a daemon that the administrator stops then stays so.
+func TestInstalledAgain(t *testing.T) {
+	file := deb(t)
+	m := newMachine(t, true)
+	m.dpkg(nil, "--install", file)
+	m.dpkg(nil, "--remove", "roam")
+	stopped := []string{"FAKE_ACTIVE=3"}
+	calls, _ := m.dpkg(stopped, "--install", file)
+	if text := strings.Join(calls, "\n"); !strings.Contains(text, "deb-systemd-invoke start roamd.service") {
+		t.Errorf("the daemon does not run after a removal and an installation:\n%s", text)
+	}
+	calls, _ = m.dpkg(stopped, "--install", file)
+	if text := strings.Join(calls, "\n"); strings.Contains(text, "deb-systemd-invoke") {
+		t.Errorf("a stopped daemon was touched by an upgrade:\n%s", text)
+	}
+}
+
 func TestFaultsDoNotBreakThePackage(t *testing.T) {
 	file := deb(t)
 	m := newMachine(t, true)

@@ -10,5 +10,13 @@ func (e Env) Warn(what string, err error) bool {
 	return err == nil
 }
 
+// Waits logs what the role waits for in its start, and has the daemon report it.
+func (e Env) Waits(what string) {
+	e.Log.Info("the start waits", "for", what)
+	if e.Waiting != nil {
+		e.Waiting(what)
+	}
+}
+
 // Place says where the configuration has a key: FILE:LINE, or FILE where it has none.
 func (e Env) Place(key string) string { return config.Place(e.ConfigFile, key) }

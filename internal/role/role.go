@@ -69,6 +69,8 @@ type Env struct {
 	// Hub is where Publish tells those that watch. A role that waits for events of its
 	// own subscribes there, and publishes there what the history should not keep.
 	Hub *control.Hub
+	// Waiting reports to the service manager what the role waits for in Start; nil: nobody wants to know.
+	Waiting func(what string)
 }
 
 // Kind is a role that a daemon can have.

@@ -29,6 +29,7 @@ func TestPeople(t *testing.T) {
 	w.sub("names that mean something else", func(t *testing.T) { meanings(t, w, mn) })
 	w.sub("rename and remove", func(t *testing.T) { renamed(t, w, mn, cn) })
 	w.sub("faulty lines are skipped and shown", func(t *testing.T) { skipped(t, w, mn) })
+	w.sub("SIGHUP reloads", func(t *testing.T) { hungUp(t, w, mn) })
 }
 
 // TestFilesChangeWhileNoDaemonRuns has the next daemon follow what the files say by then,
@@ -238,6 +239,20 @@ func skipped(t *testing.T, w *world, mn *host) {
 	}
 	mn.roam("config", "check")
 	mn.roam("remove", "twice")
+}
+
+// hungUp sends the daemon SIGHUP, by which many daemons read their files again: it goes on with the files of now.
+func hungUp(t *testing.T, w *world, mn *host) {
+	put(t, mn.Hosts(), []byte(w.hostsFile("cn")+w.line("again", "fresh")+"\n"))
+	pid := mn.status().PID
+	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, patience, func() bool { return mn.Over() || resolved(w, "mn", "fresh") != "" },
+		"the new name")
+	if s := mn.status(); mn.Over() || s.PID != pid || s.State != "running" {
+		t.Errorf("after SIGHUP to %d: %+v", pid, s)
+	}
 }
 
 // removedMeanwhile takes a peer out of the hosts file while its session is kept for the

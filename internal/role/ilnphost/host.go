@@ -94,8 +94,8 @@ func New(env role.Env) *Host {
 
 // Start loads the data plane and prepares the host, in the order in which each part
 // needs the one before.
-func (h *Host) Start(context.Context) (err error) {
-	if h.nid, err = identity(h.cfg, h.log); err != nil {
+func (h *Host) Start(ctx context.Context) (err error) {
+	if h.nid, err = identity(ctx, h.cfg, h.log, h.env.Waits); err != nil {
 		return err
 	}
 	// Without its key a host would send updates that its peers refuse, and believe unkeyed ones.

@@ -1,6 +1,7 @@
 package ilnphost
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -19,27 +20,19 @@ import (
 	clocks "roam/internal/dataplane"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/durable"
-	"roam/internal/hostnet"
 	"roam/internal/keyfile"
 	"roam/multipath"
 )
 
 // identity returns this host's Node Identifier: the configured one, that of an
 // address, or the one that was made at the first start and is kept ever since,
-// for a NID outlives networks.
-func identity(cfg config.Config, log *slog.Logger) (roam.NID, error) {
+// for a NID outlives networks. It waits until ctx is done for an address, if it needs one, and calls waits then.
+func identity(ctx context.Context, cfg config.Config, log *slog.Logger, waits func(string)) (roam.NID, error) {
 	switch cfg.Host.NID.Source {
 	case config.NIDFixed:
 		return cfg.Host.NID.Value, nil
 	case config.NIDFromAddress:
-		addrs, err := hostnet.GlobalAddresses(cfg.Host.SessionPrefix, cfg.Uplinks.Allows)
-		if err != nil {
-			return 0, fmt.Errorf("take the node identifier from an address: %w", err)
-		}
-		if len(addrs) == 0 {
-			return 0, errors.New("take the node identifier from an address: this host has no global IPv6 address; set host.nid in the configuration")
-		}
-		return roam.ILVFromAddr(addrs[0]).NID, nil
+		return nidFromAddress(ctx, cfg, waits)
 	}
 	file := keyfile.NIDPath(cfg)
 	b, err := os.ReadFile(file)

@@ -31,7 +31,7 @@ func TestFirstStartReadOnly(t *testing.T) {
 			done <- mounted
 			return
 		}
-		_, err := identity(cfg, slog.New(slog.DiscardHandler))
+		_, err := identity(t.Context(), cfg, slog.New(slog.DiscardHandler), nil)
 		done <- err
 	}()
 	err := <-done

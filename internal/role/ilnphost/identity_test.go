@@ -28,7 +28,7 @@ func TestFirstStart(t *testing.T) {
 	cfg.Host.StateDir = filepath.Join(t.TempDir(), "state")
 	var text bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&text, nil))
-	first, err := identity(cfg, log)
+	first, err := identity(t.Context(), cfg, log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func TestFirstStart(t *testing.T) {
 		t.Errorf("the daemon does not say what it does: %s", &text)
 	}
 	text.Reset()
-	if again, err := identity(cfg, log); err != nil || again != first || text.Len() > 0 {
+	if again, err := identity(t.Context(), cfg, log, nil); err != nil || again != first || text.Len() > 0 {
 		t.Errorf("second start: %v, %v, want %v; %s", again, err, first, &text)
 	}
 	if err := os.Remove(keyfile.NIDPath(cfg)); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := identity(cfg, log); err != nil || again != first {
+	if again, err := identity(t.Context(), cfg, log, nil); err != nil || again != first {
 		t.Errorf("after a first start that wrote the key only: %v, %v, want %v", again, err, first)
 	}
 	if kept, ok := keyfile.NID(cfg); !ok || kept != first {
@@ -75,33 +75,33 @@ func TestIdentifierIsKept(t *testing.T) {
 		}
 	}
 	cfg.Host.NID = config.NIDChoice{Source: config.NIDFixed, Value: 77}
-	if n, err := identity(cfg, log); err != nil || n != 77 {
+	if n, err := identity(t.Context(), cfg, log, nil); err != nil || n != 77 {
 		t.Errorf("configured: %v, %v", n, err)
 	}
 	cfg.Host.NID = config.NIDChoice{}
 	write(keyfile.NIDPath(cfg), "0011-22ff-0000-0001\n", 0o644)
-	if n, err := identity(cfg, log); err != nil || n != 0x0011_22ff_0000_0001 {
+	if n, err := identity(t.Context(), cfg, log, nil); err != nil || n != 0x0011_22ff_0000_0001 {
 		t.Errorf("of before: %v, %v", n, err)
 	}
 	if k, err := keyfile.Read(cfg); k != nil || err != nil {
 		t.Errorf("a host with an NID got the key %v, %v", k, err)
 	}
 	write(keyfile.NIDPath(cfg), "damaged\n", 0o644)
-	if _, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "remove the file") {
+	if _, err := identity(t.Context(), cfg, log, nil); err == nil || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("damaged file: %v, want what to do about it", err)
 	}
 	if err := os.Remove(keyfile.NIDPath(cfg)); err != nil {
 		t.Fatal(err)
 	}
 	write(keyfile.Path(cfg), "", 0o644)
-	if _, err := identity(cfg, log); !errors.Is(err, keyfile.ErrOthers) {
+	if _, err := identity(t.Context(), cfg, log, nil); !errors.Is(err, keyfile.ErrOthers) {
 		t.Errorf("a key that others can read: %v", err)
 	}
 	cfg.Host.StateDir = filepath.Join(t.TempDir(), "state") // which nobody can make, root neither
 	if err := os.Symlink("nowhere", cfg.Host.StateDir); err != nil {
 		t.Fatal(err)
 	}
-	_, err := identity(cfg, log)
+	_, err := identity(t.Context(), cfg, log, nil)
 	if !errors.Is(err, fs.ErrExist) || !strings.Contains(control.Hint(err), "host.state_dir") {
 		t.Errorf("no directory can be made: %v, %q", err, control.Hint(err))
 	}
@@ -127,11 +127,11 @@ func TestKeyNewIsFirst(t *testing.T) {
 		}
 		return os.WriteFile(keyfile.NIDPath(cfg), []byte("0011-22ff-0000-0001\n"), 0o644)
 	}})
-	if n, err := identity(cfg, log); err != nil || n != 0x0011_22ff_0000_0001 {
+	if n, err := identity(t.Context(), cfg, log, nil); err != nil || n != 0x0011_22ff_0000_0001 {
 		t.Errorf("%v, %v", n, err)
 	}
 	cfg.Host.StateDir, isMade = t.TempDir(), false
-	if n, err := identity(cfg, log); !errors.Is(err, keyfile.ErrExists) {
+	if n, err := identity(t.Context(), cfg, log, nil); !errors.Is(err, keyfile.ErrExists) {
 		t.Errorf("it ended before it wrote the identifier: %v, %v", n, err)
 	}
 }
@@ -144,7 +144,7 @@ func TestIdentifierThatCannotBeHad(t *testing.T) {
 	if err := os.Mkdir(file, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "read node identifier") {
+	if n, err := identity(t.Context(), cfg, log, nil); err == nil || !strings.Contains(err.Error(), "read node identifier") {
 		t.Errorf("a file that cannot be read: %v, %v", n, err)
 	}
 	if err := os.Remove(file); err != nil {
@@ -157,12 +157,8 @@ func TestIdentifierThatCannotBeHad(t *testing.T) {
 	if err := errors.Join(os.Remove(file), os.Mkdir(next, 0o700), os.WriteFile(next+"/x", nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "keep node identifier") {
+	if n, err := identity(t.Context(), cfg, log, nil); err == nil || !strings.Contains(err.Error(), "keep node identifier") {
 		t.Errorf("a file that cannot be written: %v, %v", n, err)
-	}
-	cfg.Host.NID.Source, cfg.Uplinks.Include = config.NIDFromAddress, []string{"no-such-link"}
-	if n, err := identity(cfg, log); err == nil || !strings.Contains(err.Error(), "set host.nid") {
-		t.Errorf("that of an address, without one: %v, %v", n, err)
 	}
 }
 
