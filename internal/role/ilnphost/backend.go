@@ -275,8 +275,11 @@ func (h *Host) exportLines(now time.Time) (out control.Exported, err error) {
 func (h *Host) Reload(ctx context.Context, next config.Config) error {
 	var failure error
 	err := h.do(ctx, func(now time.Time) {
-		// Who stands in a line that has just been spoilt would lose the session.
-		if faults := readHosts(next).Faults; len(faults) > len(h.hosts.Faults) {
+		cfg := h.cfg
+		cfg.Host.Hosts = next.Host.Hosts
+		hosts := readHosts(cfg)
+		// A peer in a line that has just been spoilt would lose its session.
+		if faults := newFaults(h.skipped, hosts.Faults); len(faults) > 0 {
 			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
 			return
 		}
@@ -297,7 +300,7 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 		h.engine.Core().SetKey(key)
 		h.engine.Core().SetOldKey(now, old)
 		h.apply(now, next)
-		failure = h.loadNames(h.engine.Core())
+		failure = h.loadNames(h.engine.Core(), hosts)
 	})
 	if err == nil {
 		err = failure
