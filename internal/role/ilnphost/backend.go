@@ -313,14 +313,7 @@ func (h *Host) apply(now time.Time, next config.Config) {
 	if next.Host.Mode != h.cfg.Host.Mode {
 		h.engine.SetMode(now, coreMode[next.Host.Mode])
 	}
-	for _, name := range h.cfg.Uplinks.Disabled {
-		if !slices.Contains(next.Uplinks.Disabled, name) {
-			h.engine.SetDisabled(now, name, false)
-		}
-	}
-	for _, name := range next.Uplinks.Disabled {
-		h.engine.SetDisabled(now, name, true)
-	}
+	h.engine.ConfigureDisabled(now, next.Uplinks.Disabled)
 	h.applyUpstream(next)
 	h.cfg.Host.Mode, h.cfg.Uplinks.Disabled, h.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
 	h.cfg.Host.Hosts = next.Host.Hosts
