@@ -235,7 +235,7 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		c.cfg.Mode = st.Mode
 	}
 	for _, d := range st.Disabled {
-		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
+		c.host.disabled[d.Link], c.host.left[d.Link], c.host.names[d.Link] = true, true, d.Name
 	}
 	c.DisabledLinks = st.disabledLinks()
 	c.host.restore(now, st.Locals)

@@ -115,3 +115,45 @@ func TestCommandsAboutLinksLast(t *testing.T) {
 		})
 	}
 }
+
+// TestRenamedLinkKeepsItsPlace: a link that is out of use stays so under another name, when it is plugged in again too;
+// one that gets the name of a link out of use is out of use.
+func TestRenamedLinkKeepsItsPlace(t *testing.T) {
+	rename := func(e *Engine, name string) {
+		u := e.links[7]
+		u.Name = name
+		e.handleNetwork(time.Now(), hostnet.UplinkChanged{Uplink: u})
+	}
+	for name, c := range map[string]struct {
+		configured []string
+		command    bool // takes the link out of use
+		a, b       bool // what another link of that name is then
+	}{
+		"by command":                       {nil, true, false, true},
+		"by configuration":                 {[]string{"a"}, false, true, true},
+		"to a name that is configured":     {[]string{"b"}, false, false, true},
+		"in use, and another one is named": {[]string{"c"}, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := startedWith(t, c.configured, nil)
+			plug(e, 7, "a")
+			if c.command {
+				e.SetDisabled(time.Now(), "a", true)
+			}
+			rename(e, "b")
+			plug(e, 7, "b")
+			if got := outOfUse(t, e, 7); got != c.b {
+				t.Errorf("out of use %v", got)
+			}
+			e.handleNetwork(time.Now(), hostnet.LinkGone{Link: 7, Name: "b"})
+			plug(e, 8, "a")
+			plug(e, 9, "b")
+			if a, b := outOfUse(t, e, 8), outOfUse(t, e, 9); a != c.a || b != c.b {
+				t.Errorf("other links: a is out of use %v, b %v", a, b)
+			}
+			if next := startedWith(t, c.configured, e.core.Export()); next.disabled["b"] != c.b {
+				t.Errorf("after a restart %v", next.disabled)
+			}
+		})
+	}
+}

@@ -67,7 +67,15 @@ func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
 		e.report("attach to link "+u.Name, err)
 		e.noteAttached(u.Link, err == nil && u.HasMAC)
 	}
-	if !known {
+	if known && old.Name != u.Name && e.disabled[old.Name] {
+		// A link stays out of use under another name; so does the next one of a name that is configured.
+		e.disabled[u.Name] = true
+		if !slices.Contains(e.cfg.Disabled, old.Name) {
+			delete(e.disabled, old.Name)
+		}
+		e.keepDisabled(now)
+	}
+	if !known || old.Name != u.Name {
 		// A predecessor may have had another configuration, or another link of that index.
 		e.core.SetLinkDisabled(now, u.Link, e.disabled[u.Name])
 	}
