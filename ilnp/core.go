@@ -84,6 +84,9 @@ var ErrConfig = errors.New("invalid configuration of the core")
 //	pathChoice   which paths a session may take
 //	node         the host, its sessions and what is known of their correspondents
 type Core struct {
+	// DisabledLinks is set by the driver, or by Restore to what a predecessor had; Export saves it. Which
+	// locators are used is up to SetLinkDisabled.
+	DisabledLinks DisabledLinks
 	liveness
 	configured  Mode // cfg.Mode before any command
 	names       ownership

@@ -60,6 +60,7 @@ type host struct {
 	names    map[roam.LinkID]string
 	mtus     map[roam.LinkID]int
 	disabled map[roam.LinkID]bool
+	left     map[roam.LinkID]bool    // disabled by a predecessor, and not seen by this process
 	active   []roam.LinkLocator      // newest first
 	told     []listed                // what a Locator Update would list
 	border   map[roam.L64][]roam.L64 // what a site border makes of a locator of ours, as it has told
@@ -71,6 +72,7 @@ func newHost(cfg *Config, out *outbox, agenda *agenda) host {
 	return host{
 		cfg: cfg, out: out, agenda: agenda,
 		names: make(map[roam.LinkID]string), mtus: make(map[roam.LinkID]int), disabled: make(map[roam.LinkID]bool),
+		left: make(map[roam.LinkID]bool),
 	}
 }
 
@@ -132,11 +134,13 @@ func (h *host) rankNew(l *local) {
 // locators in use may change.
 func (h *host) present(now time.Time, ev roam.PrefixEvent) (why string) {
 	if ev.LinkName != "" {
-		if old := h.names[ev.Link]; old != "" && old != ev.LinkName {
-			// The index came from a predecessor's state and means another link now.
+		// The index may mean another link than it did to a predecessor. A link that this process has seen was
+		// renamed.
+		if old := h.names[ev.Link]; old != "" && old != ev.LinkName && h.left[ev.Link] {
 			delete(h.disabled, ev.Link)
 		}
 		h.names[ev.Link] = ev.LinkName
+		delete(h.left, ev.Link)
 	}
 	i, there := h.find(ev.LinkLocator)
 	if !there {
@@ -380,6 +384,7 @@ func (c *Core) Detach(now time.Time, link roam.LinkID) {
 // locators keep receiving but are not listed any more. Taking a link back in
 // is a command to use it: its locators count as new.
 func (c *Core) SetLinkDisabled(now time.Time, link roam.LinkID, disabled bool) {
+	delete(c.host.left, link)
 	switch {
 	case c.host.disabled[link] == disabled:
 	case disabled:

@@ -26,6 +26,7 @@ type savedState struct {
 	Configured Mode            `json:"configured_mode"`
 	Mode       Mode            `json:"mode"`
 	Disabled   []savedDisabled `json:"disabled,omitempty"`
+	Links      *DisabledLinks  `json:"links,omitempty"` // nil: a build before wrote it
 	Locals     []savedLocal    `json:"locals,omitempty"`
 	Known      []savedKnown    `json:"known,omitempty"`
 	Border     []savedSite     `json:"border,omitempty"`
@@ -234,8 +235,9 @@ func (c *Core) Restore(now time.Time, state []byte) error {
 		c.cfg.Mode = st.Mode
 	}
 	for _, d := range st.Disabled {
-		c.host.disabled[d.Link], c.host.names[d.Link] = true, d.Name
+		c.host.disabled[d.Link], c.host.left[d.Link], c.host.names[d.Link] = true, true, d.Name
 	}
+	c.DisabledLinks = st.disabledLinks()
 	c.host.restore(now, st.Locals)
 	c.host.restoreBorder(st.Border)
 	c.prover.counter = st.Offers

@@ -158,6 +158,42 @@ func TestLinkIndexThatMeansAnotherLink(t *testing.T) {
 	}
 }
 
+// TestRenamedLinkStaysDisabled: a link that this process has seen is the same one under another name, also where a
+// predecessor had disabled it or its locators were gone meanwhile.
+func TestRenamedLinkStaysDisabled(t *testing.T) {
+	for name, c := range map[string]struct{ restart, down bool }{
+		"live": {}, "down and up": {down: true}, "after a restart": {restart: true}, "both": {true, true},
+	} {
+		b := newBench(t)
+		b.announce("a", true)
+		b.SetLinkDisabled(b.now, 1, true)
+		if c.restart {
+			b = b.successor(t)
+			b.announce("a", true)
+		}
+		if c.down {
+			b.announce("a", false)
+		}
+		b.announce("b", true)
+		if l := b.Locals(b.now); !l[0].Disabled || l[0].LinkName != "b" {
+			t.Errorf("%s: %q is disabled: %v", name, l[0].LinkName, l[0].Disabled)
+		}
+	}
+}
+
+// TestCommandBeforeALocator: what is said of a link after a restart is about that link, whatever its index meant.
+func TestCommandBeforeALocator(t *testing.T) {
+	b := newBench(t)
+	b.announce("wlan0", true)
+	b.SetLinkDisabled(b.now, 1, true)
+	n := b.successor(t)
+	n.SetLinkDisabled(n.now, 1, true)
+	n.announce("eth0", true)
+	if !n.Locals(n.now)[0].Disabled {
+		t.Error("a link that a command disabled is in use because another one had its index")
+	}
+}
+
 func TestStateThatIsRefused(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, roam.Infinite)

@@ -110,6 +110,7 @@ func (p *Copying) State() State {
 		st.Offers = c.prover.counter + reservedOffers
 	}
 	st.Disabled, st.Locals = c.host.save()
+	st.Links = &DisabledLinks{slices.Clone(c.DisabledLinks.Configured), slices.Clone(c.DisabledLinks.Names)}
 	st.Border = c.host.saveBorder()
 	for _, nid := range slices.Sorted(maps.Keys(c.known)) {
 		k := c.known[nid]

@@ -14,7 +14,8 @@ import (
 // Error is one fault of a hosts file.
 type Error struct {
 	File string
-	Line int // from 1; 0: the file as a whole
+	Line int    // from 1; 0: the file as a whole
+	Text string // of the line, without comment and with single blanks; "": the file as a whole
 	Err  error
 }
 
@@ -156,7 +157,7 @@ func (p *hostsParser) read(f File) {
 		r, err := p.line(n, fields)
 		p.out.Lines = append(p.out.Lines, Line{Place: Place{f.Name, n}, Record: r, Fault: err})
 		if err != nil {
-			p.fault(n, err)
+			p.fault(n, err, fields...)
 		}
 	}
 	for _, r := range p.records {
@@ -170,8 +171,8 @@ func (p *hostsParser) read(f File) {
 	}
 }
 
-func (p *hostsParser) fault(n int, err error) {
-	p.out.Faults = append(p.out.Faults, &Error{File: p.file, Line: n, Err: err})
+func (p *hostsParser) fault(n int, err error, fields ...string) {
+	p.out.Faults = append(p.out.Faults, &Error{File: p.file, Line: n, Text: strings.Join(fields, " "), Err: err})
 }
 
 // order reads a line that sets the order of all later lines.
@@ -181,7 +182,7 @@ func (p *hostsParser) order(n int, field string) {
 	if err != nil {
 		// A guess could swap identifiers and locators.
 		p.orderFault = n
-		p.fault(n, err)
+		p.fault(n, err, field)
 	}
 }
 

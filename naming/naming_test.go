@@ -226,7 +226,7 @@ func TestFaultyLinesAreSkipped(t *testing.T) {
 nid=1:2:3:5 a b
 nid=1:2:3:5 b
 nid=1:2:3:6 l64=2001:2:3:4,1 l64=2001:2:3:4,2 c
-nid=1:2:3:4 l64=2001:2:3:4,9 never
+nid=1:2:3:4  l64=2001:2:3:4,9 never # and why
 who
 nid=1:2:3:7 d
 `
@@ -241,9 +241,12 @@ nid=1:2:3:7 d
 	}
 	var at []string
 	for _, f := range h.Faults {
-		at = append(at, Place{f.File, f.Line}.String())
+		at = append(at, Place{f.File, f.Line}.String()+" "+f.Text)
 	}
-	if d := cmp.Diff([]string{"h:2", "h:4", "h:5", "h:6"}, at); d != "" {
+	if d := cmp.Diff([]string{
+		"h:2 nid=1:2:3:5 a b", "h:4 nid=1:2:3:6 l64=2001:2:3:4,1 l64=2001:2:3:4,2 c",
+		"h:5 nid=1:2:3:4 l64=2001:2:3:4,9 never", "h:6 who",
+	}, at); d != "" {
 		t.Errorf("faults (-want +got):\n%s", d)
 	}
 	// A line that only contradicts others says all the same whom it is about.

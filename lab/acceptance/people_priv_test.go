@@ -30,6 +30,7 @@ func TestPeople(t *testing.T) {
 	w.sub("rename and remove", func(t *testing.T) { renamed(t, w, mn, cn) })
 	w.sub("faulty lines are skipped and shown", func(t *testing.T) { skipped(t, w, mn) })
 	w.sub("SIGHUP reloads", func(t *testing.T) { hungUp(t, w, mn) })
+	w.sub("a line is spoilt beside a session", func(t *testing.T) { spoilt(t, w, mn) })
 }
 
 // TestFilesChangeWhileNoDaemonRuns has the next daemon follow what the files say by then,
@@ -253,6 +254,41 @@ func hungUp(t *testing.T, w *world, mn *host) {
 	if s := mn.status(); mn.Over() || s.PID != pid || s.State != "running" {
 		t.Errorf("after SIGHUP to %d: %+v", pid, s)
 	}
+}
+
+// spoilt puts a fault into the line of a peer with a live connection, and takes one out of another line: neither a
+// reload nor a command about another peer ends the session.
+func spoilt(t *testing.T, w *world, mn *host) {
+	mn.signal(syscall.SIGTERM)
+	put(t, mn.Hosts(), []byte("what\n"+w.hostsFile("cn")))
+	mn.start()
+	c := w.talk(t, "mn", "tcp6", "cn", 7007)
+	c.echoed(t, "hello")
+	mn.reaches("cn", "established")
+	since := mn.with("cn").Since
+	option := strings.Replace(w.hostsFile("cn"), " cn", " bogus=1 cn", 1)
+	for word, line := range map[string]string{"option": option, "identifier": "nid=1:2:3 cn\n"} {
+		put(t, mn.Hosts(), []byte(line))
+		_, diag, err := mn.command("config", "reload")
+		if exitStatus(err) != 1 || !strings.Contains(diag, "nothing was changed") {
+			t.Errorf("reload with a bad %s: %d, %s", word, exitStatus(err), diag)
+		}
+		mn.roam("add", w.line("again", "server"))
+		mn.roam("rename", "server", "nas")
+		mn.roam("remove", "nas")
+		resolves(t, w, "mn", "nas", "")
+		resolves(t, w, "mn", "cn", w.session("cn").String())
+		c.echoed(t, word)
+	}
+	put(t, mn.Hosts(), []byte(w.hostsFile("cn")))
+	mn.roam("config", "reload")
+	c.echoed(t, "corrected")
+	if s := mn.with("cn"); s.Since != since || mn.status().State != "running" {
+		t.Errorf("session %+v, before since %v; status %+v", s, since, mn.status())
+	}
+	put(t, mn.Hosts(), []byte("# nobody\n"))
+	mn.roam("config", "reload")
+	resolves(t, w, "mn", "cn", "")
 }
 
 // removedMeanwhile takes a peer out of the hosts file while its session is kept for the

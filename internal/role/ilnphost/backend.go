@@ -275,8 +275,11 @@ func (h *Host) exportLines(now time.Time) (out control.Exported, err error) {
 func (h *Host) Reload(ctx context.Context, next config.Config) error {
 	var failure error
 	err := h.do(ctx, func(now time.Time) {
-		// Who stands in a line that has just been spoilt would lose the session.
-		if faults := readHosts(next).Faults; len(faults) > len(h.hosts.Faults) {
+		cfg := h.cfg
+		cfg.Host.Hosts = next.Host.Hosts
+		hosts := readHosts(cfg)
+		// A peer in a line that has just been spoilt would lose its session.
+		if faults := newFaults(h.skipped, hosts.Faults); len(faults) > 0 {
 			failure = control.Errorf(control.CodeInvalid, "%w", faults).WithHint("nothing was changed")
 			return
 		}
@@ -297,7 +300,7 @@ func (h *Host) Reload(ctx context.Context, next config.Config) error {
 		h.engine.Core().SetKey(key)
 		h.engine.Core().SetOldKey(now, old)
 		h.apply(now, next)
-		failure = h.loadNames(h.engine.Core())
+		failure = h.loadNames(h.engine.Core(), hosts)
 	})
 	if err == nil {
 		err = failure
@@ -310,14 +313,7 @@ func (h *Host) apply(now time.Time, next config.Config) {
 	if next.Host.Mode != h.cfg.Host.Mode {
 		h.engine.SetMode(now, coreMode[next.Host.Mode])
 	}
-	for _, name := range h.cfg.Uplinks.Disabled {
-		if !slices.Contains(next.Uplinks.Disabled, name) {
-			h.engine.SetDisabled(now, name, false)
-		}
-	}
-	for _, name := range next.Uplinks.Disabled {
-		h.engine.SetDisabled(now, name, true)
-	}
+	h.engine.ConfigureDisabled(now, next.Uplinks.Disabled)
 	h.applyUpstream(next)
 	h.cfg.Host.Mode, h.cfg.Uplinks.Disabled, h.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
 	h.cfg.Host.Hosts = next.Host.Hosts

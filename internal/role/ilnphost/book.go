@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -24,7 +25,8 @@ type book struct {
 	hosts, peers naming.File
 	naming.Hosts // of both
 
-	retired roam.NID // whose key vouched for that of another record, the last change; 0: none
+	before  naming.Hosts // as the files were before the last change
+	retired roam.NID     // whose key vouched for that of another record, that change; 0: none
 }
 
 // openBook reads both files; neither need exist.
@@ -222,6 +224,22 @@ func (b book) checked(next book, nid roam.NID) (book, error) {
 			WithHint("`roam config check` names every fault")
 	}
 	return next, nil
+}
+
+// touched returns the nodes whose records the last change has made, altered or taken away.
+func (b book) touched() map[roam.NID]bool {
+	nids, old := make(map[roam.NID]bool), make(map[roam.NID]naming.Record)
+	for _, r := range b.before.Records {
+		nids[r.NID], old[r.NID] = true, r
+	}
+	for _, r := range b.Records {
+		if was, known := old[r.NID]; known && reflect.DeepEqual(was, r) {
+			delete(nids, r.NID)
+		} else {
+			nids[r.NID] = true
+		}
+	}
+	return nids
 }
 
 // places converts the places of lines.

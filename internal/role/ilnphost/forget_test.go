@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 func newForgetful(t *testing.T) (h *Host, state string) {
 	t.Helper()
 	h = newKeeper(t, "", "")
-	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{7}, Rand: rand.Reader})
+	core, err := ilnp.New(ilnp.Config{NIDs: []roam.NID{nodeC + 1}, Rand: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +41,52 @@ func TestRetirementIsSaved(t *testing.T) {
 	}, "the state is written")
 	if len(h.records) > 0 {
 		t.Error("the record is still there")
+	}
+}
+
+// TestSpoiltLine: while a line has a fault that it did not have when it was read, nobody is forgotten and no record
+// changes, but for what a command itself says.
+func TestSpoiltLine(t *testing.T) {
+	const bad, a, b = "what\n", "nid=1:2:3:4 a\nnid=1:2:3:4 anywhere=yes a\n", "nid=1:2:3:5 b\n"
+	const peers = "nid=1:2:3:6 c\n"
+	const nodeD = nodeC + 1
+	add := func(b book) (book, error) { return b.add(naming.Record{NID: nodeD, Names: []string{"d"}}, false) }
+	remove := func(b book) (book, error) { return b.remove(nodeC), nil }
+	for name, c := range map[string]struct {
+		hosts      string
+		change     func(book) (book, error)
+		gone, news []roam.NID
+	}{
+		"as before":                  {bad + a + b, add, nil, []roam.NID{nodeD}},
+		"a bad option":               {bad + a + "nid=1:2:3:5 bogus=1 b\n", add, nil, []roam.NID{nodeD}},
+		"a bad identifier":           {bad + a + "nid=1:2:3 b\n", add, nil, []roam.NID{nodeD}},
+		"in place of another fault":  {a + "nid=1:2:3:5 bogus=1 b\n", add, nil, []roam.NID{nodeD}},
+		"a part of a record":         {bad + "nid=1:2:3:4 a\nnid=1:2:3:4 y=n a\n" + b, add, nil, []roam.NID{nodeD}},
+		"a command takes one out":    {a + "nid=1:2:3 b\n", remove, []roam.NID{nodeC}, nil},
+		"a line is deleted":          {"# more\n what # bad\n" + a, add, []roam.NID{nodeB}, []roam.NID{nodeD}},
+		"so is that with a fault":    {a, add, []roam.NID{nodeB}, []roam.NID{nodeD}},
+		"a line says something else": {"nid=1:2:3:4 a\n" + b, add, nil, []roam.NID{nodeA, nodeD}},
+	} {
+		h := &Host{records: make(map[roam.NID]naming.Record)}
+		before := bookOf(bad+a+b, peers)
+		for _, r := range before.Records {
+			h.records[r.NID] = r
+		}
+		h.skipped = before.Faults
+		now := bookOf(c.hosts, peers)
+		next, err := c.change(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.before = now.Hosts
+		gone, records := differences(h, next, false)
+		var news []roam.NID
+		for _, r := range records {
+			news = append(news, r.NID)
+		}
+		if !slices.Equal(gone, c.gone) || !slices.Equal(news, c.news) {
+			t.Errorf("%s: forgets %v, makes known %v; want %v, %v", name, gone, news, c.gone, c.news)
+		}
 	}
 }
 

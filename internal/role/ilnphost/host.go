@@ -58,7 +58,8 @@ type Host struct {
 
 	// Only touched by the engine's goroutine, through Do.
 	records  map[roam.NID]naming.Record
-	hosts    naming.Hosts // the files that records are from
+	hosts    naming.Hosts  // the files that records are from
+	skipped  naming.Errors // their faults without those of lines that were read before they were spoilt
 	warnings []string
 	// literalFault is why literals is not complete; "": it is.
 	literalFault string

@@ -49,11 +49,27 @@ func unreadable(h naming.Hosts) bool {
 	return len(h.Faults) > 0 && errors.Is(h.Faults[0], errUnreadable)
 }
 
+// newFaults returns the faults of lines that had none. Lines are compared by their text: an edit above moves them.
+func newFaults(old, found naming.Errors) (list naming.Errors) {
+	id := func(e *naming.Error) string { return cmp.Or(e.Text, e.File) }
+	known := make(map[string]bool, len(old))
+	for _, e := range old {
+		known[id(e)] = true
+	}
+	for _, e := range found {
+		if !known[id(e)] {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 // firstNames reads the files for data plane and resolver, before there are sessions.
 // The core is told by restored: it takes what a predecessor left before anything else.
 func (h *Host) firstNames() error {
 	h.rendezvous.whereabouts = &nameFiles{cfg: h.cfg}
 	h.hosts = readHosts(h.cfg)
+	h.skipped = h.hosts.Faults
 	h.logFaults(h.hosts.Faults)
 	var records []dataplane.Record
 	for _, r := range h.hosts.Records {
@@ -87,13 +103,11 @@ func (h *Host) warnFull(err error) {
 	}
 }
 
-// loadNames reads the files again and makes their records known to core, data plane and
-// resolver. It runs inside Do.
-func (h *Host) loadNames(core *ilnp.Core) error {
+// loadNames makes the records of the files known to core, data plane and resolver. It runs inside Do.
+func (h *Host) loadNames(core *ilnp.Core, hosts naming.Hosts) error {
 	h.rendezvous.whereabouts = &nameFiles{cfg: h.cfg}
-	hosts := readHosts(h.cfg)
 	h.logFaults(hosts.Faults)
-	full, err := h.useHosts(time.Now(), core, hosts, 0, true)
+	full, err := h.useHosts(time.Now(), core, book{Hosts: hosts, before: hosts}, true)
 	h.warnFull(full)
 	return err
 }
@@ -109,33 +123,48 @@ func forget(h *Host, now time.Time, core *ilnp.Core, nid roam.NID, retired bool)
 	h.engine.SaveNow(now) // its record is gone from the files: without this its sessions would go with it
 }
 
-// useHosts takes over what the files say: who is not in them any more is forgotten, but for the
-// sessions of one that is retired; records that are new or others than before are made known;
-// with all, every record is. full says who has no room in the data plane; err is any other failure.
-func (h *Host) useHosts(
-	now time.Time, core *ilnp.Core, hosts naming.Hosts, retired roam.NID, all bool,
-) (full, err error) {
+// differences returns who is to be forgotten, as the files do not name them any more, and the records that are new or
+// others than before; with all, every record.
+//
+// A peer that was known may stand in a line that has a fault since, wholly or with its key. It stays as it was known
+// until somebody corrects or deletes that line: only what the change of a book itself says is taken over meanwhile.
+func differences(h *Host, b book, all bool) (gone []roam.NID, news []naming.Record) {
+	var touched map[roam.NID]bool
+	spoilt := len(newFaults(h.skipped, b.before.Faults)) > 0
+	if spoilt {
+		touched = b.touched()
+	}
+	stays := func(nid roam.NID) bool { return spoilt && !touched[nid] }
 	wanted := make(map[roam.NID]bool)
-	for _, r := range hosts.Records {
+	for _, r := range b.Records {
 		wanted[r.NID] = true
+		old, known := h.records[r.NID]
+		if !known || !stays(r.NID) && (all || !reflect.DeepEqual(old, r)) {
+			news = append(news, r)
+		}
 	}
 	for nid := range h.records {
 		// A file that cannot be read does not say that anybody is gone.
-		if wanted[nid] || unreadable(hosts) {
-			continue
+		if !wanted[nid] && !stays(nid) && !unreadable(b.Hosts) {
+			gone = append(gone, nid)
 		}
-		forget(h, now, core, nid, nid == retired)
+	}
+	return gone, news
+}
+
+// useHosts takes over the differences of what the files say; the sessions of a peer that is retired
+// go on. full says who has no room in the data plane; err is any other failure.
+func (h *Host) useHosts(now time.Time, core *ilnp.Core, b book, all bool) (full, err error) {
+	gone, news := differences(h, b, all)
+	for _, nid := range gone {
+		forget(h, now, core, nid, nid == b.retired)
 		if err := h.plane.Forget(nid); err != nil {
 			return nil, err
 		}
 	}
-	for _, r := range hosts.Records {
-		old, known := h.records[r.NID]
-		if known && !all && reflect.DeepEqual(old, r) {
-			continue
-		}
-		if retired != 0 && !known { // a session under the new identifier has proven nothing before
-			core.RemovePeer(now, r.NID)
+	for _, r := range news {
+		if _, known := h.records[r.NID]; b.retired != 0 && !known {
+			core.RemovePeer(now, r.NID) // a session under the new identifier has proven nothing before
 		}
 		err := h.know(now, core, r)
 		if err != nil && !errors.Is(err, dataplane.ErrFull) {
@@ -143,7 +172,8 @@ func (h *Host) useHosts(
 		}
 		full = cmp.Or(full, err)
 	}
-	h.hosts = hosts
+	h.skipped = newFaults(newFaults(h.skipped, b.before.Faults), b.Faults)
+	h.hosts = b.Hosts
 	h.publishNames()
 	return full, nil
 }

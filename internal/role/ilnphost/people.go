@@ -173,6 +173,7 @@ func (h *Host) writeBook(change func(book) (book, error)) (book, error) {
 		return b, err
 	}
 	next, err := change(b)
+	next.before = b.Hosts
 	if err != nil || next.peers.Text == b.peers.Text {
 		return next, err
 	}
@@ -187,7 +188,7 @@ func (h *Host) writeBook(change func(book) (book, error)) (book, error) {
 func (h *Host) takeBook(ctx context.Context, b book) (full, err error) {
 	var failure error
 	err = h.do(ctx, func(now time.Time) {
-		full, failure = h.useHosts(now, h.engine.Core(), b.Hosts, b.retired, false)
+		full, failure = h.useHosts(now, h.engine.Core(), b, false)
 	})
 	return full, errors.Join(err, failure)
 }

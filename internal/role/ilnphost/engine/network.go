@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"roam/ilnp"
@@ -65,8 +67,17 @@ func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
 		e.report("attach to link "+u.Name, err)
 		e.noteAttached(u.Link, err == nil && u.HasMAC)
 	}
-	if !known && e.disabled[u.Name] {
-		e.core.SetLinkDisabled(now, u.Link, true)
+	if known && old.Name != u.Name && e.disabled[old.Name] {
+		// A link stays out of use under another name; so does the next one of a name that is configured.
+		e.disabled[u.Name] = true
+		if !slices.Contains(e.cfg.Disabled, old.Name) {
+			delete(e.disabled, old.Name)
+		}
+		e.keepDisabled(now)
+	}
+	if !known || old.Name != u.Name {
+		// A predecessor may have had another configuration, or another link of that index.
+		e.core.SetLinkDisabled(now, u.Link, e.disabled[u.Name])
 	}
 	e.writeUplinks()
 }
@@ -98,10 +109,45 @@ func (e *Engine) SetDisabled(now time.Time, name string, disabled bool) {
 	} else {
 		delete(e.disabled, name)
 	}
+	e.keepDisabled(now)
 	if id, ok := e.LinkByName(name); ok {
 		e.readHeard()
 		e.core.SetLinkDisabled(now, id, disabled)
 	}
+}
+
+// keepDisabled saves which links are out of use.
+func (e *Engine) keepDisabled(now time.Time) {
+	names := slices.Sorted(maps.Keys(e.disabled))
+	e.core.DisabledLinks = ilnp.DisabledLinks{Configured: e.cfg.Disabled, Names: names}
+	e.sessionsChanged(now)
+}
+
+// ConfigureDisabled follows a new Config.Disabled. A command about a link lasts unless the link joins the list or
+// leaves it. Use it inside Do only.
+func (e *Engine) ConfigureDisabled(now time.Time, names []string) {
+	old := e.cfg.Disabled
+	e.cfg.Disabled = names
+	for _, name := range old {
+		if !slices.Contains(names, name) {
+			e.SetDisabled(now, name, false)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(old, name) {
+			e.SetDisabled(now, name, true)
+		}
+	}
+}
+
+// inheritDisabled goes on with the links that a predecessor had out of use, as far as the configuration is the same.
+func (e *Engine) inheritDisabled(now time.Time) {
+	left, names := e.core.DisabledLinks, e.cfg.Disabled
+	for _, name := range left.Names {
+		e.disabled[name] = true
+	}
+	e.cfg.Disabled = left.Configured
+	e.ConfigureDisabled(now, names)
 }
 
 // Refused returns what the engine itself refused, by reason; use it inside Do

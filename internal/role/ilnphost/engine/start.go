@@ -27,6 +27,7 @@ func (e *Engine) start(ctx context.Context) error {
 		// Sessions that cannot be restored end; the host still comes up.
 		e.cfg.Log.Warn("sessions of the last run are lost", "err", err)
 	}
+	e.inheritDisabled(now)
 	if e.cfg.OnRestored != nil {
 		e.cfg.OnRestored(now)
 	}

@@ -22,7 +22,7 @@ type uplinks struct {
 	wanted   uint64
 	rowed    []roam.LinkLocator // those that have rows in the data plane
 	crowded  bool               // more locators than the data plane has rows
-	disabled map[string]bool
+	disabled map[string]bool    // by name; filled at the start, see inheritDisabled
 	// looked is when activity was last read, known when it was read before that: events
 	// of the host's network that had happened by then are handled.
 	looked, known time.Time
@@ -31,14 +31,10 @@ type uplinks struct {
 }
 
 func newUplinks(b *base) uplinks {
-	u := uplinks{
+	return uplinks{
 		base: b, links: make(map[roam.LinkID]hostnet.Uplink), locals: make(map[roam.LinkLocator]uint64),
 		disabled: make(map[string]bool),
 	}
-	for _, name := range b.cfg.Disabled {
-		u.disabled[name] = true
-	}
-	return u
 }
 
 // noteLocal notes that a locator is there or not, and reports whether it was.
