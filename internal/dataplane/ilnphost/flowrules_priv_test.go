@@ -375,10 +375,11 @@ func TestRulesOfASuccessor(t *testing.T) {
 // too, whichever set of its own it is.
 func TestRuleOfZerosOfASuccessor(t *testing.T) {
 	r := newRig(t)
-	p := ruledSession(r, flowRules(by("b", flowrule.Match{Ports: []flowrule.Range{{First: 443, Last: 443}}})), there)
+	before := flowRules(by("b", flowrule.Match{Ports: []flowrule.Range{{First: 443, Last: 443}}}))
+	p := ruledSession(r, before, there)
 	r.close()
 	r.open()
-	r.writeRules(r.nextRules(), flowRules(by("b", flowrule.Match{Ports: []flowrule.Range{{First: 443, Last: 443}}})))
+	r.writeRules(r.nextRules(), before)
 	p.Seq, p.Rules.Set = p.Seq+1, r.nextRules()
 	r.writeRules(p.Rules.Set, flowRules(flowrule.Rule{Policy: flowrule.Equal, Links: []string{"b"}}))
 	r.upsert(p)
