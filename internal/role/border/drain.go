@@ -42,11 +42,12 @@ func (r *Role) drainedBy(cfg config.Config, link string) string {
 	return ""
 }
 
-// reconfigure takes the links of another configuration over. What a command has drained stays
+// reconfigure takes the links and the fallback of another configuration over. What a command has drained stays
 // drained, as long as border.links has it.
 func (r *Role) reconfigure(now time.Time, next config.Config) {
 	r.Config = next
 	maps.DeleteFunc(r.drained, func(link string, _ bool) bool { return len(next.Border.Locators(link)) == 0 })
+	r.core.HandleFallback(sbr.Fallback(next.Border.Fallback), next.Border.FlowLabel)
 	r.core.HandleSites(now, r.sites(next))
 }
 
