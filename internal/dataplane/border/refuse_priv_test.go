@@ -298,5 +298,44 @@ func TestGSO(t *testing.T) {
 	}
 }
 
+// The kernel takes the jumbo payload option of BIG TCP out of the segments, so they are 8 bytes shorter. Those of SCTP
+// have lengths of their own, which no program sees: they pass.
+func TestGSOOtherSegments(t *testing.T) {
+	r := newRig(t)
+	segment := make([]byte, 1900)
+	segment[12], segment[13] = 0x80, 0x10 // 32 bytes of header
+	jumbo := append([]byte{ip6.TCP, 0, 0xc2, 4}, binary.BigEndian.AppendUint32(nil, uint32(8+len(segment)))...)
+	jumbo = append(jumbo, segment...)
+	for _, c := range []struct {
+		next    uint8
+		payload int // as the header says
+		body    []byte
+		size    uint32
+		want    uint32
+	}{
+		{ip6.HopByHop, 0, jumbo, 1500 - 72, redirect},
+		{ip6.HopByHop, 0, jumbo, 1500 - 71, shot},
+		{ip6.HopByHop, len(jumbo), jumbo, 1500 - 72, shot}, // nothing is taken out
+		{ip6.TCP, 0, segment, 1500 - 72, redirect},
+		{ip6.TCP, 0, segment, 1500 - 71, shot},
+		{132, len(segment), segment, 0xffff, redirect},
+	} {
+		h := ip6.Header{NextHeader: c.next, HopLimit: 64, PayloadLen: uint16(c.payload), Src: mine.Addr(), Dst: theirs.Addr()}
+		b, err := h.AppendTo([]byte{0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0x86, 0xdd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, c.body...)
+		verdict, err := r.objs.SbrInsideIngress.Run(&ebpf.RunOptions{
+			Data: b, DataOut: make([]byte, len(b)+256), ContextOut: &skbContext{},
+			Context: skbContext{GSOSegs: 2, GSOSize: c.size},
+		})
+		if err != nil || verdict != c.want {
+			t.Errorf("next header %d, payload length %d, segments of %d bytes: verdict %#x, want %#x, %v", c.next, c.payload,
+				c.size, verdict, c.want, err)
+		}
+	}
+}
+
 // quoted is how much of a packet an ICMPv6 error without nonce quotes (RFC 4443 §2.4).
 const quoted = 1280 - 40 - 8
