@@ -69,11 +69,34 @@ func (c *Core) handleError(p Packet, m ilnp.Packet) {
 		c.refuse(p, Malformed) // no errors about errors (RFC 4443 §2.4)
 		return
 	}
-	if p.Inside {
+	to, hairpin := c.table.Behind[m.Dst.L64]
+	switch {
+	case p.Inside && hairpin:
+		c.errorBack(p, m, q, to)
+	case p.Inside:
 		c.errorOut(p, m, q)
-	} else {
+	default:
 		c.errorIn(p, m, q)
 	}
+}
+
+// errorBack delivers an error about a packet between two inside nodes, whose sender had named the destination by a
+// site locator: the data plane then replaced the locators at both ends, so both are put back. to is the internal
+// locator behind the site locator.
+func (c *Core) errorBack(p Packet, m, q ilnp.Packet, to roam.L64) {
+	if _, inside := c.table.Inside[q.Dst.L64]; !inside || q.Src != m.Dst {
+		c.refuse(p, UnknownLocators)
+		return
+	}
+	b, err := RewriteError(p.Bytes, Source, m.Dst.L64, RuleIPv6)
+	if err == nil {
+		b, err = RewriteError(b, Destination, to, RuleIPv6)
+	}
+	if err != nil {
+		c.refuse(p, Malformed)
+		return
+	}
+	c.out = append(c.out, Transmit{Routed, b})
 }
 
 // HandleFallback takes what the data plane does with packets of no flow, and whether it translates those that

@@ -49,6 +49,32 @@ func TestErrorsFallBack(t *testing.T) {
 	b.fallsBack("out", Packet{Bytes: out, Inside: true, Link: 9}, 1)
 }
 
+// An error about a packet between two inside nodes that named its destination by a site locator comes from there, and
+// quotes the packet as its sender sent it; one that quotes anything else does not pass.
+func TestErrorAboutHairpin(t *testing.T) {
+	b, other := newBorder(t), roam.ILV{L64: internal, NID: 7}
+	asked, came := roam.ILV{L64: siteB, NID: other.NID}, roam.ILV{L64: siteB, NID: mine.NID}
+	sent := upper(t, mine, asked, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5)
+	e := plainError(t, other, came, upper(t, came, other, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5))
+	b.HandlePacket(b.now, Packet{Bytes: e, Inside: true, Link: 9})
+	if b.drain(); len(b.sent) != 1 || b.sent[0].Link != Routed || !bytes.HasSuffix(b.sent[0].Packet, sent) {
+		t.Fatalf("sent %+v, refused %v; want %x quoted", b.sent, b.refused, sent)
+	}
+	if m, err := ilnp.ParsePacket(b.sent[0].Packet); err != nil || m.Src != asked || m.Dst != mine {
+		t.Errorf("from %v to %v, %v", m.Src, m.Dst, err)
+	}
+	b.sent = nil
+	for _, quoted := range [][]byte{
+		upper(t, came, theirs, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5), upper(t, mine, other, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5),
+	} {
+		b.refused = nil
+		b.HandlePacket(b.now, Packet{Bytes: plainError(t, other, came, quoted), Inside: true, Link: 9})
+		if b.drain(); len(b.sent) != 0 || !slices.Equal(b.refused, []Refusal{UnknownLocators}) {
+			t.Errorf("quotes %x: sent %+v, refused %v", quoted, b.sent, b.refused)
+		}
+	}
+}
+
 // An error about a packet of a session is translated without a flow, too: the packet has a nonce, in UDP as well, or
 // the bit of the flow label, or the error has a nonce.
 func TestErrorsOfSessionsDoNotFallBack(t *testing.T) {

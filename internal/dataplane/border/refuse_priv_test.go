@@ -36,6 +36,12 @@ func TestRefused(t *testing.T) {
 		chain = append(chain, ip6.DestOpts, 0, 1, 4, 0, 0, 0, 0)
 	}
 	binary.BigEndian.PutUint16(chain[4:], uint16(len(chain)-40))
+	hairpinned, err := ilnp.BuildError(spoofed, site, ilnp.Nonce{}, ilnp.ErrorMessage{
+		Type: ilnp.TypePacketTooBig, Param: 1400, Quoted: echo(site, spoofed),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		prog    *ebpf.Program
 		packet  []byte
@@ -53,6 +59,7 @@ func TestRefused(t *testing.T) {
 		"another site's packet":              {in, echo(theirs, roam.ILV{L64: remote, NID: insideNID}), passOn, ""},
 		"between inside hosts":               {out, echo(mine, spoofed), passOn, ""},
 		"from another network inside":        {out, echo(theirs, theirs), passOn, ""},
+		"an error about a hairpinned packet": {out, hairpinned, shot, "handed_over"},
 		"of the border itself":               {leaving, echo(site, theirs), passOn, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
