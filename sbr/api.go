@@ -23,6 +23,16 @@ type FlowSeen struct {
 	Sealed   bool        // its updates have MACs, so that the border makes none
 }
 
+// Fallback is what the data plane does with packets of no flow.
+type Fallback uint8
+
+// The fallbacks, as the data plane has them.
+const (
+	Translate Fallback = iota // to and from the most preferred locator
+	Forward                   // as they are
+	Drop
+)
+
 // Packet is a packet that the data plane handed over instead of forwarding it.
 type Packet struct {
 	Bytes  []byte
@@ -52,6 +62,7 @@ const (
 	UnknownAck                     // acknowledges nothing that passed
 	SealedInternal                 // an update from inside with a MAC that lists internal locators
 	Incomplete                     // in fragments that did not all come, or for which there was no space
+	NoFlow                         // an error about a packet of no flow, and such packets are dropped
 	Refusals                       // how many there are
 )
 

@@ -72,6 +72,8 @@ type Core struct {
 	patient  time.Time // of the next repetition to a node that has acknowledged nothing
 	port     uint16    // of control messages in UDP; 0: none
 	maxFlows int
+	fallback Fallback
+	marked   bool // packets of no flow with the bit of the flow label are translated all the same
 	flows    map[FlowKey]*flow
 	order    []*flow // all of flows
 	agenda   sched.Agenda[*flow, timer]

@@ -69,11 +69,60 @@ func (c *Core) handleError(p Packet, m ilnp.Packet) {
 		c.refuse(p, Malformed) // no errors about errors (RFC 4443 §2.4)
 		return
 	}
-	if p.Inside {
-		c.errorOut(p, q)
-	} else {
-		c.errorIn(p, q)
+	to, hairpin := c.table.Behind[m.Dst.L64]
+	switch {
+	case p.Inside && hairpin:
+		c.errorBack(p, m, q, to)
+	case p.Inside:
+		c.errorOut(p, m, q)
+	default:
+		c.errorIn(p, m, q)
 	}
+}
+
+// errorBack delivers an error about a packet between two inside nodes, whose sender had named the destination by a
+// site locator: the data plane then replaced the locators at both ends, so both are put back. to is the internal
+// locator behind the site locator.
+func (c *Core) errorBack(p Packet, m, q ilnp.Packet, to roam.L64) {
+	if _, inside := c.table.Inside[q.Dst.L64]; !inside || q.Src != m.Dst {
+		c.refuse(p, UnknownLocators)
+		return
+	}
+	b, err := RewriteError(p.Bytes, Source, m.Dst.L64, RuleIPv6)
+	if err == nil {
+		b, err = RewriteError(b, Destination, to, RuleIPv6)
+	}
+	if err != nil {
+		c.refuse(p, Malformed)
+		return
+	}
+	c.out = append(c.out, Transmit{Routed, b})
+}
+
+// HandleFallback takes what the data plane does with packets of no flow, and whether it translates those that
+// have the bit of the flow label all the same.
+func (c *Core) HandleFallback(f Fallback, flowLabel bool) { c.fallback, c.marked = f, flowLabel }
+
+// labelBit is the highest bit of the flow label.
+const labelBit = 1 << 19
+
+// isPlain reports whether an error m is about a packet q that the data plane did not translate: it is of no flow,
+// and nothing in it, or in m, says that it is of a session.
+func (c *Core) isPlain(m, q ilnp.Packet, k FlowKey) bool {
+	inUDP := c.port != 0 && q.Proto == ip6.UDP && !q.Later && len(q.Payload) >= ip6.UDPHeaderLen &&
+		binary.BigEndian.Uint16(q.Payload[ip6.DstPortAt:]) == c.port
+	return c.fallback != Translate && c.flows[k] == nil && !m.Nonce.Present() && !q.Nonce.Present() && !inUDP &&
+		!(c.marked && q.FlowLabel&labelBit != 0)
+}
+
+// passPlain treats an error about a packet that was not translated as the data plane treats such packets. It leaves
+// by a link, or Routed.
+func (c *Core) passPlain(p Packet, link roam.LinkID) {
+	if c.fallback == Drop {
+		c.refuse(p, NoFlow)
+		return
+	}
+	c.out = append(c.out, Transmit{link, p.Bytes})
 }
 
 // HandleTooBig answers a packet from inside that does not fit into the link of its site
@@ -159,14 +208,18 @@ func rewriteQuotedAlone(packet []byte, to roam.L64, rule Rule) ([]byte, error) {
 }
 
 // errorIn delivers an error about a packet that left the site.
-func (c *Core) errorIn(p Packet, q ilnp.Packet) {
+func (c *Core) errorIn(p Packet, m, q ilnp.Packet) {
 	to, known := c.table.Behind[q.Src.L64]
-	link, rule := Routed, RuleIPv6
-	if f := c.flows[FlowKey{q.Src.NID, q.Dst.NID}]; f != nil {
+	link, rule, key := Routed, RuleIPv6, FlowKey{q.Src.NID, q.Dst.NID}
+	if f := c.flows[key]; f != nil {
 		to, link, rule = f.Internal, c.linkTo(f), f.Rule
 	}
 	if !known {
 		c.refuse(p, UnknownLocators)
+		return
+	}
+	if c.isPlain(m, q, key) {
+		c.passPlain(p, Routed)
 		return
 	}
 	b, err := RewriteError(p.Bytes, Destination, to, rule)
@@ -178,8 +231,13 @@ func (c *Core) errorIn(p Packet, q ilnp.Packet) {
 }
 
 // errorOut sends an error of an inside node about a packet that came in, from the locator to which
-// that came.
-func (c *Core) errorOut(p Packet, q ilnp.Packet) {
+// that came. One that came to a host with a provider's address, untranslated, is answered by that provider's link.
+func (c *Core) errorOut(p Packet, m, q ilnp.Packet) {
+	link, toSite := c.table.Link(q.Dst.L64)
+	if c.isPlain(m, q, FlowKey{q.Dst.NID, q.Src.NID}) && (c.fallback == Drop || toSite && link != Routed) {
+		c.passPlain(p, link)
+		return
+	}
 	from, rule, ok := c.cameTo(p, q)
 	if !ok {
 		c.refuse(p, NoLink)
@@ -190,6 +248,6 @@ func (c *Core) errorOut(p Packet, q ilnp.Packet) {
 		c.refuse(p, Malformed)
 		return
 	}
-	link, _ := c.table.Link(from)
+	link, _ = c.table.Link(from)
 	c.out = append(c.out, Transmit{link, b})
 }

@@ -62,7 +62,8 @@ static __always_inline int read_headers(struct __sk_buff *skb, struct crossing *
 /* Rewrites a packet between two inside nodes that uses a site locator, as if it had left and
  * come back (RFC 6748 §2.8). The stack forwards it. The source gets the locator of the destination's provider
  * where the policy has that for it, also while its link is down: the answer then comes from the address that
- * was asked. Between nodes of one internal locator both changes cancel in the checksum, whatever its rule.
+ * was asked. Between nodes of one internal locator both changes cancel in the checksum, whatever its rule. The
+ * daemon translates the packet that an error quotes.
  */
 __noinline int hairpin(struct __sk_buff *skb, struct crossing *x, const struct locator *from, __u32 to)
 {
@@ -71,6 +72,8 @@ __noinline int hairpin(struct __sk_buff *skb, struct crossing *x, const struct l
 
 	if (!x || !from)
 		return drop(DROP_MALFORMED);
+	if (x->c.fragment == WHOLE && x->c.proto == IPPROTO_ICMPV6 && x->c.type <= ICMP6_ERROR_LAST)
+		return hand_over(skb, x, HAND_INSIDE, 0);
 	s = d = bpf_map_lookup_elem(&sites, &to);
 	if (d && d->behind.v != x->ip.src.l64.v && !(from->sites >> (to & (MAX_SITES - 1)) & 1)) {
 		first = from->site[0];

@@ -14,6 +14,8 @@
 #define DESTINATION_AT 24
 #define AF_INET6 10
 #define MACS_LEN 12
+#define GSO_BY_FRAGS 0xffff
+#define JUMBO_LEN 8 /* of a Hop-by-Hop header with the jumbo payload option alone */
 #define SENT_HERE 0x5b72 /* in tc_index: the program at the link need not look at the packet again */
 
 /* How often a packet of each site locator and processor takes the kernel's way, in ns. */
@@ -167,17 +169,22 @@ __noinline int hand_over(struct __sk_buff *skb, const struct crossing *x, enum h
 	return drop(DROP_HANDED_OVER);
 }
 
-/* The length of the longest segment of a GSO packet, from the IPv6 header on. */
+/* The length of the longest segment of a GSO packet, from the IPv6 header on. The kernel takes the jumbo payload
+ * option of BIG TCP out of the segments, which alone has a payload length of 0 behind a Hop-by-Hop header. The
+ * segments of SCTP have lengths of their own, as the sender made them for its path: 0.
+ */
 __noinline __u32 longest(struct __sk_buff *skb, const struct crossing *x)
 {
 	__u32 header, gso = skb->gso_size;
 	__u8 words;
 
-	if (!x)
+	if (!x || gso == GSO_BY_FRAGS)
 		return 0;
 	header = least_header(x->c.proto);
 	if (x->c.proto == IPPROTO_TCP && !bpf_skb_load_bytes(skb, x->c.at + TCP_FLAGS_AT - 1, &words, 1))
 		header = 4 * (words >> 4);
+	if (x->ip.next == NEXT_HOP_BY_HOP && !x->ip.payload_len[0] && !x->ip.payload_len[1])
+		header -= JUMBO_LEN;
 	return x->c.at - x->l3 + header + gso;
 }
 

@@ -50,11 +50,17 @@ func FollowFacts(done <-chan struct{}) (<-chan Facts, error) {
 	return states, nil
 }
 
-// followFacts hands on the latest facts whenever a batch has changed them.
+// followFacts hands on the latest facts whenever a batch, or time alone, has changed them.
 func (h *Host) followFacts(batches <-chan batch, to chan<- Facts, done <-chan struct{}) {
 	var last Facts
 	var again <-chan time.Time // when to ask the kernel once more
+	ends := time.NewTimer(0)   // of a route that the kernel says nothing more of
+	defer ends.Stop()
 	for fresh := true; ; {
+		ends.Stop()
+		if at := h.table.wake(time.Now()); !at.IsZero() { // before the table is read: no end may lie between
+			ends.Reset(max(time.Until(at), minSleep))
+		}
 		now := h.allFacts()
 		fresh = fresh || !reflect.DeepEqual(now, last)
 		var out chan<- Facts
@@ -72,6 +78,11 @@ func (h *Host) followFacts(batches <-chan batch, to chan<- Facts, done <-chan st
 				return
 			}
 			if h.absorb(b, time.Now()) != nil {
+				again = time.After(retryDump)
+			}
+		case <-ends.C:
+			// An expired route may have been prolonged, which is not announced.
+			if h.kernel.readRoutes(h.table, false, time.Now()) != nil {
 				again = time.After(retryDump)
 			}
 		case <-again:

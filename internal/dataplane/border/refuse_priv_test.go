@@ -36,6 +36,12 @@ func TestRefused(t *testing.T) {
 		chain = append(chain, ip6.DestOpts, 0, 1, 4, 0, 0, 0, 0)
 	}
 	binary.BigEndian.PutUint16(chain[4:], uint16(len(chain)-40))
+	hairpinned, err := ilnp.BuildError(spoofed, site, ilnp.Nonce{}, ilnp.ErrorMessage{
+		Type: ilnp.TypePacketTooBig, Param: 1400, Quoted: echo(site, spoofed),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		prog    *ebpf.Program
 		packet  []byte
@@ -53,6 +59,7 @@ func TestRefused(t *testing.T) {
 		"another site's packet":              {in, echo(theirs, roam.ILV{L64: remote, NID: insideNID}), passOn, ""},
 		"between inside hosts":               {out, echo(mine, spoofed), passOn, ""},
 		"from another network inside":        {out, echo(theirs, theirs), passOn, ""},
+		"an error about a hairpinned packet": {out, hairpinned, shot, "handed_over"},
 		"of the border itself":               {leaving, echo(site, theirs), passOn, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -294,6 +301,45 @@ func TestGSO(t *testing.T) {
 			case <-time.After(5 * time.Second):
 				t.Errorf("segments of %d bytes of %d: nothing is handed over", size, long)
 			}
+		}
+	}
+}
+
+// The kernel takes the jumbo payload option of BIG TCP out of the segments, so they are 8 bytes shorter. Those of SCTP
+// have lengths of their own, which no program sees: they pass.
+func TestGSOOtherSegments(t *testing.T) {
+	r := newRig(t)
+	segment := make([]byte, 1900)
+	segment[12], segment[13] = 0x80, 0x10 // 32 bytes of header
+	jumbo := append([]byte{ip6.TCP, 0, 0xc2, 4}, binary.BigEndian.AppendUint32(nil, uint32(8+len(segment)))...)
+	jumbo = append(jumbo, segment...)
+	for _, c := range []struct {
+		next    uint8
+		payload int // as the header says
+		body    []byte
+		size    uint32
+		want    uint32
+	}{
+		{ip6.HopByHop, 0, jumbo, 1500 - 72, redirect},
+		{ip6.HopByHop, 0, jumbo, 1500 - 71, shot},
+		{ip6.HopByHop, len(jumbo), jumbo, 1500 - 72, shot}, // nothing is taken out
+		{ip6.TCP, 0, segment, 1500 - 72, redirect},
+		{ip6.TCP, 0, segment, 1500 - 71, shot},
+		{132, len(segment), segment, 0xffff, redirect},
+	} {
+		h := ip6.Header{NextHeader: c.next, HopLimit: 64, PayloadLen: uint16(c.payload), Src: mine.Addr(), Dst: theirs.Addr()}
+		b, err := h.AppendTo([]byte{0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0x86, 0xdd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, c.body...)
+		verdict, err := r.objs.SbrInsideIngress.Run(&ebpf.RunOptions{
+			Data: b, DataOut: make([]byte, len(b)+256), ContextOut: &skbContext{},
+			Context: skbContext{GSOSegs: 2, GSOSize: c.size},
+		})
+		if err != nil || verdict != c.want {
+			t.Errorf("next header %d, payload length %d, segments of %d bytes: verdict %#x, want %#x, %v", c.next, c.payload,
+				c.size, verdict, c.want, err)
 		}
 	}
 }

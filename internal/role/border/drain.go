@@ -42,11 +42,12 @@ func (r *Role) drainedBy(cfg config.Config, link string) string {
 	return ""
 }
 
-// reconfigure takes the links of another configuration over. What a command has drained stays
+// reconfigure takes the links and the fallback of another configuration over. What a command has drained stays
 // drained, as long as border.links has it.
 func (r *Role) reconfigure(now time.Time, next config.Config) {
 	r.Config = next
 	maps.DeleteFunc(r.drained, func(link string, _ bool) bool { return len(next.Border.Locators(link)) == 0 })
+	r.core.HandleFallback(sbr.Fallback(next.Border.Fallback), next.Border.FlowLabel)
 	r.core.HandleSites(now, r.sites(next))
 }
 
@@ -66,15 +67,19 @@ func (r *Role) setDrained(now time.Time, link string, drained bool) error {
 		return control.Errorf(control.CodeConflict, "undrain %s: border.drained lists it", link).
 			WithHint("take it out there (%s), then `roam config reload`", r.Place("border.drained"))
 	}
-	was := r.drained[link]
+	was, before := r.drained[link], r.sites(r.Config)
 	r.drained[link] = drained
-	sites := r.sites(r.Config)
-	if cut := cutOff(r.core.Table(), sbr.NewTable(r.core.Policy(), sites)); len(cut) > 0 {
+	sites, silent := r.sites(r.Config), ""
+	cut := cutOff(r.core.Table(), sbr.NewTable(r.core.Policy(), sites))
+	if len(cut) == 0 { // a silent provider is one to which nothing can move
+		cut, silent = r.cutOffButSilent(before, sites)
+	}
+	if len(cut) > 0 {
 		r.drained[link] = was
 		return control.Errorf(control.CodeConflict, "drain %s: no other link is left for packets from %s", link,
 			strings.Join(cut, ", ")).
-			WithHint("have another link up and in use first (`roam border show`); to cut the site off, set the link down: "+
-				"ip link set %s down", link)
+			WithHint("%shave another link up and in use first (`roam border show`); to cut the site off, set the link down: "+
+				"ip link set %s down", silent, link)
 	}
 	r.core.HandleSites(now, sites)
 	if was != drained {
@@ -93,6 +98,30 @@ func (r *Role) unknown(link string) error {
 	return control.Errorf(control.CodeNotFound, "no link to a provider is called %q", link).
 		WithHint("border.links (%s) has: %s", r.Place("border.links"),
 			cmp.Or(strings.Join(slices.Compact(names), ", "), "none"))
+}
+
+// cutOffButSilent is cutOff where silent providers count as down, and names their links.
+func (r *Role) cutOffButSilent(now, then []sbr.Site) (cut []string, silent string) {
+	links := make(map[string]bool)
+	isSilent := func(s sbr.Site) bool {
+		if !s.Up || !r.core.IsSilent(s.L64) {
+			return false
+		}
+		for _, u := range r.links {
+			if u.Link == s.Link {
+				links[u.Name] = true
+			}
+		}
+		return true
+	}
+	table := func(sites []sbr.Site) sbr.Table {
+		return sbr.NewTable(r.core.Policy(), slices.DeleteFunc(slices.Clone(sites), isSilent))
+	}
+	cut = cutOff(table(now), table(then))
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		silent += name + " is silent; "
+	}
+	return cut, silent
 }
 
 // cutOff lists the internal locators that can send by a link now, and could not any more.

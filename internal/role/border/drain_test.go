@@ -13,6 +13,7 @@ import (
 	"roam/internal/hostnet"
 	"roam/internal/role"
 	"roam/sbr"
+	"roam/wire/ilnp"
 )
 
 const (
@@ -122,5 +123,74 @@ func TestSetDrainedRefuses(t *testing.T) {
 	r.core.HandleSites(time.Time{}, r.sites(r.Config))
 	if err := r.setDrained(time.Time{}, "wan1", true); err != nil {
 		t.Errorf("a link that is down: %v", err)
+	}
+}
+
+// silence has a provider pass nothing until the core knows: an outside node answers probes by all others.
+func (r *Role) silence(t *testing.T, l roam.L64) {
+	t.Helper()
+	now := time.Unix(1_000_000, 0)
+	nonce := ilnp.Nonce{Len: 4, Bytes: [12]byte{1}}
+	flow := sbr.FlowSeen{FlowKey: sbr.FlowKey{Inside: 1, Outside: 9}, Internal: internal, Link: 1,
+		Remote: 0x2001_0db8_00cc_0000, Inward: nonce, Outward: nonce, Sent: now}
+	r.core.Watch(now)
+	r.core.HandleFlow(now, flow, []roam.L64{providerA, providerB})
+	for end := now.Add(time.Minute); !r.core.IsSilent(l); {
+		at, ok := r.core.PollTimeout()
+		if !ok || at.After(end) {
+			t.Fatalf("%v is not found silent", l)
+		}
+		r.core.HandleTimeout(at)
+		for o, ok := r.core.Poll(); ok; o, ok = r.core.Poll() {
+			switch o := o.(type) {
+			case sbr.Look:
+				r.core.HandleSeen(at, o.FlowKey, at)
+			case sbr.Transmit:
+				m, err := ilnp.ParseControl(o.Packet, 0)
+				if err != nil || m.Type != ilnp.TypeEchoRequest || m.Src.L64 == l {
+					continue
+				}
+				e, err := ilnp.ParseEcho(m.Payload)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := ilnp.BuildEcho(m.Dst, m.Src, nonce, false, e.ID, e.Seq, e.Data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.core.HandlePacket(at, sbr.Packet{Bytes: b})
+			}
+		}
+	}
+}
+
+// A silent provider is no other link to which sessions could move. One that is silent can be drained itself.
+func TestSetDrainedBesideSilent(t *testing.T) {
+	r := newRole(t)
+	r.silence(t, providerB)
+	now := time.Unix(1_000_100, 0)
+	wantRefused(t, r.setDrained(now, "wan0", true), control.CodeConflict, "packets from fd00:0:1::/64", "wan1 is silent")
+	if r.leaves(internal) != 1 || r.drained["wan0"] {
+		t.Errorf("a refusal changed something: %v", r.drained)
+	}
+	cfg := r.Config
+	cfg.Border.Links = cfg.Border.Links[:2] // the other prefix leaves by no link
+	r.reconfigure(now, cfg)
+	if err := r.setDrained(now, "wan1", true); err != nil {
+		t.Errorf("the silent one: %v", err)
+	}
+}
+
+// Where only a silent provider's link is up, that of another one can be drained, and used again.
+func TestSetDrainedAloneWithSilent(t *testing.T) {
+	r := newRole(t)
+	r.silence(t, providerB)
+	r.links[1].Up = false
+	now := time.Unix(1_000_100, 0)
+	r.core.HandleSites(now, r.sites(r.Config))
+	for _, drained := range []bool{true, false} {
+		if err := r.setDrained(now, "wan0", drained); err != nil || r.leaves(internal) != 1 {
+			t.Errorf("drained %t: %v, packets leave from %d locators", drained, err, r.leaves(internal))
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/internal/config"
 	"roam/internal/hostnet"
 	"roam/internal/rawio"
 	"roam/sbr"
@@ -73,5 +74,32 @@ func TestMessagesOfNoFlow(t *testing.T) {
 	}
 	if got := r.refused[unsent]; got.messages != 3 || got.last.Local != behind(3) {
 		t.Errorf("%d counted as not sent, the first to %v", got.messages, got.last.Local)
+	}
+}
+
+// Another fallback is the core's with the reload.
+func TestReloadOfFallback(t *testing.T) {
+	r := newRole(t)
+	outside, host := roam.ILV{L64: 0x2001_0db8_00cc_0000, NID: 9}, roam.ILV{L64: providerA, NID: 1}
+	sent, err := ilnp.BuildEcho(host, outside, ilnp.Nonce{}, true, 1, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := ilnp.BuildError(outside, host, ilnp.Nonce{}, ilnp.ErrorMessage{Type: ilnp.TypePacketTooBig, Quoted: sent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fallback, drops := range []bool{config.FallbackTranslate: false, config.FallbackForward: false, config.FallbackDrop: true} {
+		next := r.Config
+		next.Border.Fallback = config.Fallback(fallback)
+		r.reconfigure(time.Time{}, next)
+		r.core.HandlePacket(time.Time{}, sbr.Packet{Bytes: e})
+		var last sbr.Output
+		for o, ok := r.core.Poll(); ok; o, ok = r.core.Poll() {
+			last = o
+		}
+		if refusal, ok := last.(sbr.Refused); ok != drops || ok && refusal.Why != sbr.NoFlow {
+			t.Errorf("fallback %d: %+v", fallback, last)
+		}
 	}
 }

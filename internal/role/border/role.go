@@ -118,6 +118,7 @@ func (r *Role) Start(ctx context.Context) error {
 	r.notices.open(now)
 	r.probe = newProbe()
 	r.core = sbr.New(r.Config.Border.Announce, r.Config.Border.UDPPort, r.Config.Border.MaxFlows, r.probe)
+	r.core.HandleFallback(sbr.Fallback(r.Config.Border.Fallback), r.Config.Border.FlowLabel)
 	if r.Config.Border.Liveness {
 		r.core.Watch(now)
 	}
