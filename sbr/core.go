@@ -65,7 +65,7 @@ type Core struct {
 	policy   Policy
 	states   []Site
 	table    Table
-	indices  []roam.L64 // of site locators, as the data plane has them
+	indices  []roam.L64 // of site locators, as the data plane has them; 0: free
 	coalesce time.Duration
 	collects time.Time // until when changes are collected
 	turn     time.Time // of the last flow whose locators are to be announced
@@ -104,8 +104,8 @@ func (c *Core) Table() Table { return c.table }
 // Policy returns the policy in force.
 func (c *Core) Policy() Policy { return c.policy }
 
-// HandleIndices takes the site locators by their indices, as an earlier core left them in the data plane. With a
-// policy that has the same ones, what that core announced stays.
+// HandleIndices takes the site locators by their indices, as an earlier core left them in the data plane; 0: the index
+// is free. What that core announced of those that the policy has stays.
 func (c *Core) HandleIndices(list []roam.L64) { c.indices = list }
 
 // HandlePolicy replaces the policy. The locators of flows are announced anew where they, or their preferences,
@@ -115,15 +115,13 @@ func (c *Core) HandlePolicy(now time.Time, p Policy) {
 	for l := range c.table.Inside {
 		before[l] = c.siteEntries(l, siteLifetime)
 	}
-	c.policy = p
+	was, site := c.indices, p.Site()
+	c.policy, c.indices = p, indicesOf(was, site)
 	c.table = c.newTable()
-	same := slices.Equal(c.indices, p.Site())
-	c.indices = p.Site()
-	c.out = append(c.out, Install{Reindexed: !same})
+	c.out = append(c.out, Install{Renamed: renamed(was, c.indices)})
 	for _, f := range c.flows {
-		if !same {
-			f.announced, f.confirmed, f.stale = nil, false, true
-		} else if !slices.Equal(before[f.Internal], c.siteEntries(f.Internal, siteLifetime)) {
+		f.announced = slices.DeleteFunc(f.announced, func(l roam.L64) bool { return !slices.Contains(site, l) })
+		if !slices.Equal(before[f.Internal], c.siteEntries(f.Internal, siteLifetime)) {
 			f.confirmed, f.stale = false, true
 		}
 	}

@@ -154,7 +154,7 @@ func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {
 		e.Rule = sbr.RuleRFC6741
 	}
 	for i, s := range t.Sites {
-		if f.Announced>>i&1 != 0 {
+		if s.L64 != 0 && f.Announced>>i&1 != 0 {
 			e.Announced = append(e.Announced, s.L64)
 		}
 	}
