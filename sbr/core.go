@@ -38,7 +38,7 @@ type flow struct {
 	FlowSeen
 	sched.Schedule[*flow, timer]
 	remotes   []roam.L64 // that the outside node listed last, in its order
-	announced []roam.L64 // that it has acknowledged, as far as they are live
+	announced []roam.L64 // that it has acknowledged; as far as they are live, unless its updates have MACs
 	confirmed bool       // it has acknowledged the latest update
 	stale     bool       // no update of the border's own has had the latest policy's preferences
 	sent      []exchange // updates that are not acknowledged, the latest last
@@ -239,12 +239,13 @@ func (c *Core) HandleIdle(k FlowKey) {
 func (c *Core) live(f *flow) []roam.L64 { return c.table.Inside[f.Internal].locators() }
 
 // announce has the border's own update of a flow sent once its inside node is known to be there.
-// With locators that are no longer live the flow's packets do not leave any more.
+// Locators that are no longer live have to be announced again then. Where updates have MACs they stay announced until the inside
+// node withdraws them: the border could not announce them, and that node may not have noticed that they were down.
 func (c *Core) announce(now time.Time, f *flow) {
 	f.queued = false
 	live := c.live(f)
 	kept := slices.DeleteFunc(slices.Clone(f.announced), func(l roam.L64) bool { return !slices.Contains(live, l) })
-	if len(kept) != len(f.announced) {
+	if len(kept) != len(f.announced) && !f.Sealed {
 		f.announced, f.confirmed = kept, false
 		c.tellAnnounced(f)
 	}

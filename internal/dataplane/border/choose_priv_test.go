@@ -110,6 +110,37 @@ func TestWithdrawnFromAll(t *testing.T) {
 	}
 }
 
+// A locator that is down may stay announced: no packet leaves from it, and all are in use again once it is up.
+func TestAnnouncedDown(t *testing.T) {
+	r := newRig(t)
+	r.confirm(siteA, siteB)
+	datagram := transport(t, ip6.UDP, 1, 2)
+	p, err := sbr.ParsePolicy([]byte(policyText(50, 50)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := sbr.Site{L64: siteB, Link: loopback, Up: true}
+	if err := r.Install(sbr.NewTable(p, []sbr.Site{{L64: siteA, Link: loopback}, up}), 0, hops); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, out := r.run(r.objs.SbrInsideIngress, datagram); source(out) != siteB {
+			t.Fatalf("leaves from %v, which is down", source(out))
+		}
+	}
+	if err := r.Install(r.table, 0, hops); err != nil {
+		t.Fatal(err)
+	}
+	sent := map[roam.L64]int{}
+	for range 4 * runtime.NumCPU() {
+		_, out := r.run(r.objs.SbrInsideIngress, datagram)
+		sent[source(out)]++
+	}
+	if sent[siteA] == 0 || sent[siteB] == 0 {
+		t.Errorf("up again, and leaves from %v", sent)
+	}
+}
+
 // Packets are divided among three locators as among two, one by one as the model does.
 func TestSharesOfThree(t *testing.T) {
 	r := newRig(t)
