@@ -59,7 +59,8 @@ func (f *flow) node() roam.ILV { return roam.ILV{L64: f.Internal, NID: f.Inside}
 // moves reports whether the outside node of a flow has other site locators, or other preferences of them, to learn once
 // the inside node is at an internal locator.
 func (c *Core) moves(f *flow, to roam.L64) bool {
-	return f.Internal != to && !slices.Equal(c.siteEntries(f.Internal, siteLifetime), c.siteEntries(to, siteLifetime))
+	return f.Internal != to && !slices.Contains(f.listed, to) &&
+		!slices.Equal(c.siteEntries(f.Internal, siteLifetime), c.siteEntries(to, siteLifetime))
 }
 
 // linkTo returns the link to the inside node of a flow: the one that its nonce came by or, once that is gone, one on
