@@ -44,6 +44,7 @@ type flow struct {
 	stale     bool       // no update of the border's own has had the latest policy's preferences
 	sent      []exchange // updates that are not acknowledged, the latest last
 	tries     int        // of the border's own update
+	tried     time.Time  // the latest of these
 	queued    bool       // its turn to be announced after a change is still to come
 	waits     bool       // that update waits until the inside node is known to be there
 	asks      int        // questions to the inside node about that, without an answer
@@ -262,8 +263,9 @@ func (c *Core) entries(f *flow) (list []ilnp.LocatorEntry) {
 func (f *flow) internals() []roam.L64 { return append([]roam.L64{f.Internal}, f.listed...) }
 
 // announce has the border's own update of a flow sent once its inside node is known to be there.
-// Locators that are no longer live have to be announced again then. Where updates have MACs they stay announced until the inside
-// node withdraws them: the border could not announce them, and that node may not have noticed that they were down.
+// Locators that are no longer live have to be announced again then. Where updates have MACs they stay announced until
+// the inside node withdraws them: the border could not announce them, and that node may not have noticed that they were
+// down.
 func (c *Core) announce(now time.Time, f *flow) {
 	f.queued = false
 	live := c.reach(f)
@@ -279,7 +281,8 @@ func (c *Core) announce(now time.Time, f *flow) {
 
 // hasNews reports whether the border has an update of its own for the outside node of a flow.
 func (c *Core) hasNews(f *flow) bool {
-	return !f.Sealed && len(c.live(f)) > 0 && f.tries <= retries && (!f.confirmed || !sameSet(f.announced, c.reach(f)))
+	return !f.Sealed && len(c.live(f)) > 0 && f.tries <= retries &&
+		(!f.confirmed || !sameSet(f.announced, c.reach(f)))
 }
 
 // update sends the border's own update of a flow, and sets when to repeat it.
@@ -292,7 +295,7 @@ func (c *Core) update(now time.Time, f *flow) {
 	c.remember(f, exchange{outside: update})
 	c.transmit(f, c.live(f)[0], update)
 	c.arm(f, repeat, now, firstRetry<<f.tries)
-	f.tries++
+	f.tries, f.tried = f.tries+1, now
 }
 
 // siteLifetime is that of locators in the border's own updates, in seconds.
@@ -334,14 +337,23 @@ func (c *Core) HandleTimeout(now time.Time) {
 		if !due {
 			break
 		}
-		if t == repeat && len(f.announced) == 0 && !c.mayRepeat(now) {
-			c.arm(f, announce, now, c.patient.Sub(now))
+		if t == repeat {
+			c.repeat(now, f)
 		} else {
 			c.announce(now, f)
 		}
 	}
 	c.forgetFragments(now)
 	c.check(now)
+}
+
+// repeat has an update sent once more, in its turn to a node that has acknowledged nothing.
+func (c *Core) repeat(now time.Time, f *flow) {
+	if len(f.announced) == 0 && !c.mayRepeat(now) {
+		c.arm(f, announce, now, c.patient.Sub(now))
+	} else {
+		c.announce(now, f)
+	}
 }
 
 // arm sets when a flow is due next, in place of what it was set to.

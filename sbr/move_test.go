@@ -53,8 +53,8 @@ func TestHostMovesInside(t *testing.T) {
 	}
 }
 
-// A host on two networks of the site announces both. What its correspondent has acknowledged stays: the border withdraws
-// no locator of the network that the flow's packets do not come from, and announces changes for both networks.
+// A host on two networks of the site announces both. What its correspondent has acknowledged stays: the border
+// withdraws no locator of the network that the flow's packets do not come from, and announces changes for both.
 func TestHostOnTwoNetworks(t *testing.T) {
 	const siteC roam.L64 = 0x2001_0db8_000e_0000
 	b := newAside(t)
@@ -67,8 +67,8 @@ func TestHostOnTwoNetworks(t *testing.T) {
 	b.HandleSites(b.now, append(slices.Clone(bothUp), Site{siteC, 3, true}))
 	b.until(b.now.Add(time.Second))
 	b.sent = nil
-	b.handle(true, mine, theirs, outward, ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{
-		{L64: internal, Preference: 10, Lifetime: 100}, {L64: aside, Preference: 10, Lifetime: 100}}})
+	both := []ilnp.LocatorEntry{{L64: internal, Lifetime: 100}, {L64: aside, Lifetime: 100}}
+	b.handle(true, mine, theirs, outward, ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: both})
 	_, u := b.take(1)
 	b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())
 	b.take(9)

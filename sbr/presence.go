@@ -50,6 +50,19 @@ func (c *Core) HandleSeen(now time.Time, k FlowKey, at time.Time) {
 	}
 }
 
+// HandleSwept takes when the last packets of a flow came, from inside and from outside, as the data plane has it from
+// time to time. An outside node that had acknowledged no repetition of an update, and sends packets again, is sent
+// one more.
+func (c *Core) HandleSwept(now time.Time, k FlowKey, sent, came time.Time) {
+	c.HandleSeen(now, k, sent)
+	f := c.flows[k]
+	if f == nil || f.tries <= retries || now.Sub(f.tried) < firstRetry<<retries || !came.After(f.tried) {
+		return
+	}
+	f.tries = retries
+	c.repeat(now, f)
+}
+
 // look wants to know when the last packet of a flow came from inside.
 func (c *Core) look(f *flow) { c.out = append(c.out, Look{f.FlowKey}) }
 

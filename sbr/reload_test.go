@@ -27,17 +27,18 @@ func policyOf(t *testing.T, sites ...roam.L64) Policy {
 // acknowledged and the policy still has: packets do not turn to a locator that the outside node does not know, and of a
 // flow whose updates have MACs nobody would announce the others again.
 func TestPolicyKeepsAnnounced(t *testing.T) {
+	a, b, ab, ba := []roam.L64{siteA}, []roam.L64{siteB}, []roam.L64{siteA, siteB}, []roam.L64{siteB, siteA}
 	for name, c := range map[string]struct {
 		before, after, want []roam.L64
 		sealed              bool
 		renamed             uint16
 	}{
-		"a preferred one comes": {[]roam.L64{siteB}, []roam.L64{siteA, siteB}, []roam.L64{siteB}, false, 0},
-		"another order":         {[]roam.L64{siteA, siteB}, []roam.L64{siteB, siteA}, []roam.L64{siteA, siteB}, false, 0},
-		"another order, MACs":   {[]roam.L64{siteA, siteB}, []roam.L64{siteB, siteA}, []roam.L64{siteA, siteB}, true, 0},
-		"one goes":              {[]roam.L64{siteA, siteB}, []roam.L64{siteB}, []roam.L64{siteB}, false, 1},
-		"one goes, MACs":        {[]roam.L64{siteA, siteB}, []roam.L64{siteB}, []roam.L64{siteB}, true, 1},
-		"another one":           {[]roam.L64{siteA}, []roam.L64{siteB}, nil, false, 1},
+		"a preferred one comes": {b, ab, b, false, 0},
+		"another order":         {ab, ba, ab, false, 0},
+		"another order, MACs":   {ab, ba, ab, true, 0},
+		"one goes":              {ab, b, b, false, 1},
+		"one goes, MACs":        {ab, b, b, true, 1},
+		"another one":           {a, b, nil, false, 1},
 	} {
 		b := newBorder(t)
 		b.HandlePolicy(b.now, policyOf(t, c.before...))
@@ -50,8 +51,9 @@ func TestPolicyKeepsAnnounced(t *testing.T) {
 		b.installs, b.announced, b.sent = nil, nil, nil
 		b.HandlePolicy(b.now, policyOf(t, c.after...))
 		b.until(b.now.Add(coalesce))
-		if !slices.Equal(b.installs, []Install{{Renamed: c.renamed}}) || !sameSet(b.Flows()[0].Announced, c.want) {
-			t.Errorf("%s: installs %+v, announced %v, want %v", name, b.installs, b.Flows()[0].Announced, c.want)
+		got := b.Flows()[0].Announced
+		if !slices.Equal(b.installs, []Install{{Renamed: c.renamed}}) || !sameSet(got, c.want) {
+			t.Errorf("%s: installs %+v, announced %v, want %v", name, b.installs, got, c.want)
 		}
 		for _, a := range b.announced { // what the data plane keeps must be the same
 			if !sameSet(a.Locators, c.want) {

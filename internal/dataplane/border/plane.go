@@ -140,7 +140,8 @@ func bitOf(h bpfHalf) uint64 {
 // first: they name other site locators now.
 func (p *Plane) Install(t sbr.Table, renamed uint16, hops map[roam.LinkID]Hop) error {
 	if renamed != 0 {
-		if err := p.announce(bpfAnnouncement{What: bpfAnnouncingWITHDRAWN_FROM_ALL, Value: uint32(renamed)}); err != nil {
+		a := bpfAnnouncement{What: bpfAnnouncingWITHDRAWN_FROM_ALL, Value: uint32(renamed)}
+		if err := p.announce(a); err != nil {
 			return err
 		}
 	}

@@ -69,7 +69,7 @@ func (r *Role) handleSwept(now time.Time, f plane.FlowEntry) {
 	case !r.core.Knows(f.FlowSeen):
 		r.core.HandleFlow(now, f.FlowSeen, f.Announced)
 	default:
-		r.core.HandleSeen(now, f.FlowKey, f.Sent)
+		r.core.HandleSwept(now, f.FlowKey, f.Sent, f.Came)
 	}
 }
 
