@@ -94,9 +94,9 @@ type Sealed struct {
 // Forget wants what the data plane has of a flow removed.
 type Forget struct{ FlowKey }
 
-// Install wants Core.Table in the data plane. Reindexed: the indices of site locators have
-// changed, so that what was announced has to be removed before.
-type Install struct{ Reindexed bool }
+// Install wants Core.Table in the data plane. Renamed has a bit for each index that names another site locator than
+// before, or none any more: what was announced by these has to be removed from all flows first.
+type Install struct{ Renamed uint16 }
 
 // Look wants HandleSeen called with the time of the flow's latest packet from inside.
 type Look struct{ FlowKey }

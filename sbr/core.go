@@ -38,11 +38,13 @@ type flow struct {
 	FlowSeen
 	sched.Schedule[*flow, timer]
 	remotes   []roam.L64 // that the outside node listed last, in its order
-	announced []roam.L64 // that it has acknowledged, as far as they are live
+	announced []roam.L64 // that it has acknowledged; as far as they are live, unless its updates have MACs
 	confirmed bool       // it has acknowledged the latest update
+	listed    []roam.L64 // internal locators in the update of the inside node that was acknowledged last
 	stale     bool       // no update of the border's own has had the latest policy's preferences
 	sent      []exchange // updates that are not acknowledged, the latest last
 	tries     int        // of the border's own update
+	tried     time.Time  // the latest of these
 	queued    bool       // its turn to be announced after a change is still to come
 	waits     bool       // that update waits until the inside node is known to be there
 	asks      int        // questions to the inside node about that, without an answer
@@ -65,7 +67,7 @@ type Core struct {
 	policy   Policy
 	states   []Site
 	table    Table
-	indices  []roam.L64 // of site locators, as the data plane has them
+	indices  []roam.L64 // of site locators, as the data plane has them; 0: free
 	coalesce time.Duration
 	collects time.Time // until when changes are collected
 	turn     time.Time // of the last flow whose locators are to be announced
@@ -106,8 +108,8 @@ func (c *Core) Table() Table { return c.table }
 // Policy returns the policy in force.
 func (c *Core) Policy() Policy { return c.policy }
 
-// HandleIndices takes the site locators by their indices, as an earlier core left them in the data plane. With a
-// policy that has the same ones, what that core announced stays.
+// HandleIndices takes the site locators by their indices, as an earlier core left them in the data plane; 0: the index
+// is free. What that core announced of those that the policy has stays.
 func (c *Core) HandleIndices(list []roam.L64) { c.indices = list }
 
 // HandlePolicy replaces the policy. The locators of flows are announced anew where they, or their preferences,
@@ -117,15 +119,15 @@ func (c *Core) HandlePolicy(now time.Time, p Policy) {
 	for l := range c.table.Inside {
 		before[l] = c.siteEntries(l, siteLifetime)
 	}
-	c.policy = p
+	was, site := c.indices, p.Site()
+	c.policy, c.indices = p, indicesOf(was, site)
 	c.table = c.newTable()
-	same := slices.Equal(c.indices, p.Site())
-	c.indices = p.Site()
-	c.out = append(c.out, Install{Reindexed: !same})
+	c.out = append(c.out, Install{Renamed: renamed(was, c.indices)})
 	for _, f := range c.flows {
-		if !same {
-			f.announced, f.confirmed, f.stale = nil, false, true
-		} else if !slices.Equal(before[f.Internal], c.siteEntries(f.Internal, siteLifetime)) {
+		f.announced = slices.DeleteFunc(f.announced, func(l roam.L64) bool { return !slices.Contains(site, l) })
+		if slices.ContainsFunc(f.internals(), func(l roam.L64) bool {
+			return !slices.Equal(before[l], c.siteEntries(l, siteLifetime))
+		}) {
 			f.confirmed, f.stale = false, true
 		}
 	}
@@ -190,7 +192,7 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		c.flows[seen.FlowKey], c.order = f, append(c.order, f)
 	case f.Inward != seen.Inward || f.Outward != seen.Outward: // one of them has begun anew
 		seen.Sealed = false
-		f.FlowSeen, f.announced, f.confirmed, f.sent, f.remotes = seen, nil, false, nil, nil
+		f.FlowSeen, f.announced, f.confirmed, f.sent, f.remotes, f.listed = seen, nil, false, nil, nil, nil
 		c.tellAnnounced(f)
 		c.out = append(c.out, Sealed{f.FlowKey, false})
 	default:
@@ -199,11 +201,11 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		}
 		seen.Sealed = f.Sealed
 		if c.moves(f, seen.Internal) {
-			f.confirmed, f.stale = false, true
+			f.confirmed, f.stale, f.listed = false, true, nil
 		}
 		f.FlowSeen = seen
 	}
-	if !f.confirmed || !sameSet(f.announced, c.live(f)) {
+	if !f.confirmed || !sameSet(f.announced, c.reach(f)) {
 		f.tries, f.asks = 0, 0
 		c.announce(now, f)
 	}
@@ -239,16 +241,38 @@ func (c *Core) HandleIdle(k FlowKey) {
 	c.out = append(c.out, Forget{k})
 }
 
-// live returns the site locators that stand for a flow's inside node now.
+// live returns the site locators by which a flow's packets from inside leave now.
 func (c *Core) live(f *flow) []roam.L64 { return c.table.Inside[f.Internal].locators() }
 
+// reach returns the site locators that stand for a flow's inside node now: also those of other networks of the site
+// that the node is on.
+func (c *Core) reach(f *flow) (list []roam.L64) {
+	for _, e := range c.entries(f) {
+		list = append(list, e.L64)
+	}
+	return list
+}
+
+// entries lists the same as the border announces them.
+func (c *Core) entries(f *flow) (list []ilnp.LocatorEntry) {
+	for _, l := range f.internals() {
+		list = addEntries(list, c.siteEntries(l, siteLifetime))
+	}
+	return list
+}
+
+// internals returns the internal locators of a flow's inside node, as far as they are known: first that of its packets.
+func (f *flow) internals() []roam.L64 { return append([]roam.L64{f.Internal}, f.listed...) }
+
 // announce has the border's own update of a flow sent once its inside node is known to be there.
-// With locators that are no longer live the flow's packets do not leave any more.
+// Locators that are no longer live have to be announced again then. Where updates have MACs they stay announced until
+// the inside node withdraws them: the border could not announce them, and that node may not have noticed that they were
+// down.
 func (c *Core) announce(now time.Time, f *flow) {
 	f.queued = false
-	live := c.live(f)
+	live := c.reach(f)
 	kept := slices.DeleteFunc(slices.Clone(f.announced), func(l roam.L64) bool { return !slices.Contains(live, l) })
-	if len(kept) != len(f.announced) {
+	if len(kept) != len(f.announced) && !f.Sealed {
 		f.announced, f.confirmed = kept, false
 		c.tellAnnounced(f)
 	}
@@ -259,8 +283,8 @@ func (c *Core) announce(now time.Time, f *flow) {
 
 // hasNews reports whether the border has an update of its own for the outside node of a flow.
 func (c *Core) hasNews(f *flow) bool {
-	live := c.live(f)
-	return !f.Sealed && len(live) > 0 && f.tries <= retries && (!f.confirmed || !sameSet(f.announced, live))
+	return !f.Sealed && len(c.live(f)) > 0 && f.tries <= retries &&
+		(!f.confirmed || !sameSet(f.announced, c.reach(f)))
 }
 
 // update sends the border's own update of a flow, and sets when to repeat it.
@@ -269,11 +293,11 @@ func (c *Core) update(now time.Time, f *flow) {
 		return
 	}
 	f.confirmed, f.stale = false, false
-	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.siteEntries(f.Internal, siteLifetime)}
+	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.entries(f)}
 	c.remember(f, exchange{outside: update})
 	c.transmit(f, c.live(f)[0], update)
 	c.arm(f, repeat, now, firstRetry<<f.tries)
-	f.tries++
+	f.tries, f.tried = f.tries+1, now
 }
 
 // siteLifetime is that of locators in the border's own updates, in seconds.
@@ -315,14 +339,23 @@ func (c *Core) HandleTimeout(now time.Time) {
 		if !due {
 			break
 		}
-		if t == repeat && len(f.announced) == 0 && !c.mayRepeat(now) {
-			c.arm(f, announce, now, c.patient.Sub(now))
+		if t == repeat {
+			c.repeat(now, f)
 		} else {
 			c.announce(now, f)
 		}
 	}
 	c.forgetFragments(now)
 	c.check(now)
+}
+
+// repeat has an update sent once more, in its turn to a node that has acknowledged nothing.
+func (c *Core) repeat(now time.Time, f *flow) {
+	if len(f.announced) == 0 && !c.mayRepeat(now) {
+		c.arm(f, announce, now, c.patient.Sub(now))
+	} else {
+		c.announce(now, f)
+	}
 }
 
 // arm sets when a flow is due next, in place of what it was set to.

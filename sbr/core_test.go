@@ -327,7 +327,7 @@ func TestLinksAndPolicy(t *testing.T) {
 	b.HandleSites(b.now, bothUp)
 	b.HandlePolicy(b.now, testPolicy(90, 10))
 	b.until(b.now.Add(coalesce))
-	if i := b.installs[len(b.installs)-1]; i.Reindexed {
+	if i := b.installs[len(b.installs)-1]; i.Renamed != 0 {
 		t.Error("other preferences change the indices")
 	}
 	if m, u := b.take(2); m.Src.L64 != siteB || u.Locators[0].L64 != siteB || u.Locators[0].Preference != 10 {

@@ -53,6 +53,42 @@ func TestHostMovesInside(t *testing.T) {
 	}
 }
 
+// A host on two networks of the site announces both. What its correspondent has acknowledged stays: the border
+// withdraws no locator of the network that the flow's packets do not come from, and announces changes for both.
+func TestHostOnTwoNetworks(t *testing.T) {
+	const siteC roam.L64 = 0x2001_0db8_000e_0000
+	b := newAside(t)
+	text := testPolicy(20, 80).AppendTo(nil)
+	p, err := ParsePolicy(fmt.Appendf(text, "%v 60 0 none 1 3\n%v 30 0 none 3\n", aside.Prefix(), siteC.Prefix()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.HandlePolicy(b.now, p)
+	b.HandleSites(b.now, append(slices.Clone(bothUp), Site{siteC, 3, true}))
+	b.until(b.now.Add(time.Second))
+	b.sent = nil
+	both := []ilnp.LocatorEntry{{L64: internal, Lifetime: 100}, {L64: aside, Lifetime: 100}}
+	b.handle(true, mine, theirs, outward, ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: both})
+	_, u := b.take(1)
+	b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())
+	b.take(9)
+	there := seenFlow
+	there.Internal, there.Link, there.Sent = aside, 8, b.now
+	for _, f := range []FlowSeen{seenFlow, there} {
+		b.HandleFlow(b.now, f, nil)
+		b.drain()
+		b.until(b.now.Add(time.Hour))
+		if a := b.Flows()[0].Announced; len(b.sent) != 0 || !sameSet(a, []roam.L64{siteA, siteB, siteC}) {
+			t.Fatalf("from %v: %d updates of the border's own, announced %v", f.Internal, len(b.sent), a)
+		}
+	}
+	b.HandleSites(b.now, []Site{{siteA, 1, true}, {siteC, 3, true}})
+	b.until(b.now.Add(coalesce))
+	if m, u := b.take(3); m.Src.L64 != siteC || len(u.Locators) != 2 {
+		t.Errorf("a link of the other network went: from %v, %+v", m.Src, u)
+	}
+}
+
 // With the same locators of the site the correspondent has nothing to learn, unless their preferences are others.
 func TestHostMovesAlike(t *testing.T) {
 	for rewrite, updates := range map[string]int{"vlb 1": 0, "none 1": 1} {

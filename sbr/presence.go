@@ -50,6 +50,19 @@ func (c *Core) HandleSeen(now time.Time, k FlowKey, at time.Time) {
 	}
 }
 
+// HandleSwept takes when the last packets of a flow came, from inside and from outside, as the data plane has it from
+// time to time. An outside node that had acknowledged no repetition of an update, and sends packets again, is sent
+// one more.
+func (c *Core) HandleSwept(now time.Time, k FlowKey, sent, came time.Time) {
+	c.HandleSeen(now, k, sent)
+	f := c.flows[k]
+	if f == nil || f.tries <= retries || now.Sub(f.tried) < firstRetry<<retries || !came.After(f.tried) {
+		return
+	}
+	f.tries = retries
+	c.repeat(now, f)
+}
+
 // look wants to know when the last packet of a flow came from inside.
 func (c *Core) look(f *flow) { c.out = append(c.out, Look{f.FlowKey}) }
 
@@ -59,7 +72,8 @@ func (f *flow) node() roam.ILV { return roam.ILV{L64: f.Internal, NID: f.Inside}
 // moves reports whether the outside node of a flow has other site locators, or other preferences of them, to learn once
 // the inside node is at an internal locator.
 func (c *Core) moves(f *flow, to roam.L64) bool {
-	return f.Internal != to && !slices.Equal(c.siteEntries(f.Internal, siteLifetime), c.siteEntries(to, siteLifetime))
+	return f.Internal != to && !slices.Contains(f.listed, to) &&
+		!slices.Equal(c.siteEntries(f.Internal, siteLifetime), c.siteEntries(to, siteLifetime))
 }
 
 // linkTo returns the link to the inside node of a flow: the one that its nonce came by or, once that is gone, one on

@@ -126,3 +126,32 @@ func TestManyHosts(t *testing.T) {
 		t.Errorf("%d hosts are kept", n)
 	}
 }
+
+// An outside node that was out of reach for longer than the border repeats its update is sent one more when it sends
+// packets again, and not more than that.
+func TestTriesAgain(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, nil)
+	b.drain()
+	before := b.now.Add(time.Second)
+	b.until(b.now.Add(time.Hour))
+	b.sent = nil
+	sweep := func(came time.Time) int {
+		b.HandleSwept(b.now, key, b.now, came)
+		b.drain()
+		b.until(b.now.Add(10 * time.Second))
+		return len(b.sent)
+	}
+	if n := sweep(before); n != 0 {
+		t.Errorf("%d updates to a node that sends nothing", n)
+	}
+	if n := sweep(b.now); n != 1 {
+		t.Fatalf("%d updates to a node that sends again, want 1", n)
+	}
+	b.until(b.now.Add(time.Hour))
+	_, u := b.take(1)
+	b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())
+	if sweep(b.now) != 0 || len(b.Flows()[0].Announced) != 2 {
+		t.Errorf("after its acknowledgement %d updates, announced %v", len(b.sent), b.Flows()[0].Announced)
+	}
+}

@@ -31,7 +31,7 @@ func TestRestart(t *testing.T) {
 	for _, f := range []FlowSeen{seenFlow, sealed} {
 		b := restarted(t, []roam.L64{siteA, siteB}, f)
 		for _, i := range b.installs {
-			if i.Reindexed {
+			if i.Renamed != 0 {
 				t.Error("the indices are taken for others")
 			}
 		}
@@ -54,9 +54,18 @@ func TestRestart(t *testing.T) {
 			t.Errorf("%d updates after the acknowledgement", len(b.sent))
 		}
 	}
-	b := restarted(t, []roam.L64{siteB, siteA}, sealed)
-	if !slices.Contains(b.installs, Install{Reindexed: true}) {
-		t.Error("other indices are not noticed")
+	for _, c := range []struct {
+		was, want []roam.L64
+		renamed   uint16
+	}{
+		{[]roam.L64{siteB, siteA}, []roam.L64{siteB, siteA}, 0},
+		{[]roam.L64{siteB, 0, siteA, siteB}, []roam.L64{siteB, 0, siteA, 0}, 8},
+		{[]roam.L64{remote, siteB, 0}, []roam.L64{siteA, siteB, 0}, 1},
+	} {
+		b := restarted(t, c.was, sealed)
+		if !slices.Contains(b.installs, Install{Renamed: c.renamed}) || !slices.Equal(b.indices, c.want) {
+			t.Errorf("indices %v: %v, installs %+v", c.was, b.indices, b.installs)
+		}
 	}
 }
 

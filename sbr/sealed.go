@@ -12,6 +12,16 @@ func (c *Core) listsInternal(list []ilnp.LocatorEntry) bool {
 	return slices.ContainsFunc(list, func(e ilnp.LocatorEntry) bool { return c.isInternal(e.L64) })
 }
 
+// internalOf returns the internal locators of a body.
+func (c *Core) internalOf(list []ilnp.LocatorEntry) (internal []roam.L64) {
+	for _, e := range list {
+		if c.isInternal(e.L64) && !slices.Contains(internal, e.L64) {
+			internal = append(internal, e.L64)
+		}
+	}
+	return internal
+}
+
 func (c *Core) isInternal(l roam.L64) bool {
 	_, internal := c.policy.Inside(l)
 	return internal

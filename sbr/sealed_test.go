@@ -54,9 +54,18 @@ func TestSealed(t *testing.T) {
 		}
 		b.HandleSites(b.now, bothUp[1:])
 		b.until(b.now.Add(time.Hour))
-		if a := b.announced; len(b.sent) != 0 || !slices.Equal(a[len(a)-1].Locators, []roam.L64{siteB}) {
-			t.Errorf("a link went: sent %d, announced %+v", len(b.sent), a)
+		b.HandleSites(b.now, bothUp)
+		b.until(b.now.Add(time.Hour))
+		if a := b.announced; len(b.sent) != 0 || !sameSet(a[len(a)-1].Locators, []roam.L64{siteA, siteB}) {
+			t.Errorf("a link went and came: sent %d, announced %+v", len(b.sent), a)
 		}
+		withdrawn := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: u.Locators[:1]}
+		b.handleSealed(true, encap, mine, theirs, outward, withdrawn)
+		b.handleSealed(false, encap, theirs, roam.ILV{L64: siteB, NID: insideNID}, inward, withdrawn.Ack())
+		if a := b.announced; !slices.Equal(a[len(a)-1].Locators, []roam.L64{siteB}) {
+			t.Errorf("its host withdrew a locator: announced %+v", a)
+		}
+		b.sent = nil
 		b.handleSealed(true, encap, mine, theirs, outward, ilnp.LocatorUpdate{
 			Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: internal, Lifetime: 9}},
 		})

@@ -24,7 +24,7 @@ type Group struct {
 }
 
 // Table is what the data plane needs of a policy and of the state of links. The index of a
-// site locator is its place in Sites, which changes with the policy only.
+// site locator is its place in Sites, which it keeps while policies have it. A place with locator 0 is free.
 type Table struct {
 	Sites  []Site
 	Inside map[roam.L64]Group    // by internal locator
@@ -32,24 +32,58 @@ type Table struct {
 }
 
 // NewTable joins a policy with the state of links. A site locator without a state is down.
-func NewTable(p Policy, states []Site) Table { return tableWithout(p, states, nobody) }
+func NewTable(p Policy, states []Site) Table { return tableWithout(p, p.Site(), states, nobody) }
 
 func nobody(roam.L64) bool { return false }
 
 // newTable is NewTable for the core's policy and links, without silent providers.
-func (c *Core) newTable() Table { return tableWithout(c.policy, c.states, c.watch.silent) }
+func (c *Core) newTable() Table { return tableWithout(c.policy, c.indices, c.states, c.watch.silent) }
 
-// tableWithout is NewTable without the locators of silent providers, as far as a group has others.
-func tableWithout(p Policy, states []Site, silent func(roam.L64) bool) Table {
+// indicesOf gives the site locators of a policy indices. One that had an index keeps it, so that what flows have
+// announced by it stays valid; there are as many indices as a policy has entries.
+func indicesOf(was, site []roam.L64) []roam.L64 {
+	now := slices.Clone(was)
+	for i, l := range now {
+		if !slices.Contains(site, l) || slices.Contains(now[:i], l) {
+			now[i] = 0
+		}
+	}
+	for _, l := range site {
+		if slices.Contains(now, l) {
+			continue
+		}
+		if i := slices.Index(now, 0); i >= 0 {
+			now[i] = l
+		} else {
+			now = append(now, l)
+		}
+	}
+	return now
+}
+
+// renamed has a bit for each index that named a site locator, and does not name that one now.
+func renamed(was, now []roam.L64) (bits uint16) {
+	for i, l := range was {
+		if l != 0 && l != now[i] {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// tableWithout is NewTable by these indices, without the locators of silent providers, as far as a group has others.
+func tableWithout(p Policy, indices []roam.L64, states []Site, silent func(roam.L64) bool) Table {
 	t := Table{Inside: make(map[roam.L64]Group), Behind: make(map[roam.L64]roam.L64)}
 	up := make(map[roam.L64]bool)
-	for _, l := range p.Site() {
+	for _, l := range indices {
 		s := Site{L64: l}
 		if i := slices.IndexFunc(states, func(s Site) bool { return s.L64 == l }); i >= 0 {
 			s = states[i]
 		}
 		t.Sites, up[l] = append(t.Sites, s), s.Up
-		t.Behind[l], _ = p.Behind(l)
+		if l != 0 {
+			t.Behind[l], _ = p.Behind(l)
+		}
 	}
 	for _, e := range p.entries {
 		if !e.Internal() {

@@ -113,13 +113,19 @@ func (c *Core) translate(list []ilnp.LocatorEntry, live []roam.L64) (out []ilnp.
 		if slices.Contains(live, e.L64) {
 			entries = []ilnp.LocatorEntry{e}
 		}
-		for _, s := range entries {
-			if !slices.ContainsFunc(out, func(o ilnp.LocatorEntry) bool { return o.L64 == s.L64 }) {
-				out = append(out, s)
-			}
-		}
+		out = addEntries(out, entries)
 	}
 	return out
+}
+
+// addEntries adds entries of locators that a list has not.
+func addEntries(list, more []ilnp.LocatorEntry) []ilnp.LocatorEntry {
+	for _, e := range more {
+		if !slices.ContainsFunc(list, func(o ilnp.LocatorEntry) bool { return o.L64 == e.L64 }) {
+			list = append(list, e)
+		}
+	}
+	return list
 }
 
 // siteEntries lists the live site locators for an internal one. Those among which packets
@@ -209,6 +215,9 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (about
 	newest := matches(f.sent[len(f.sent)-1])
 	f.sent = slices.DeleteFunc(f.sent, matches)
 	if newest {
+		if about.original != nil {
+			f.listed = c.internalOf(about.original.Locators)
+		}
 		c.knows(f, u)
 		if f.confirmed {
 			c.agenda.Retire(&f.Schedule)
@@ -233,7 +242,7 @@ func (c *Core) knows(f *flow, u ilnp.LocatorUpdate) {
 		f.announced = append(f.announced, e.L64)
 	}
 	c.tellAnnounced(f)
-	f.confirmed = !f.stale && sameSet(f.announced, c.live(f))
+	f.confirmed = !f.stale && sameSet(f.announced, c.reach(f))
 }
 
 // forward sends a message on with other addresses and another body, and its checksum by the

@@ -375,26 +375,27 @@ int sbr_inside_egress(struct __sk_buff *skb)
 	return PASS_ON;
 }
 
-static __always_inline void announce(struct flow *f, const struct announcement *a)
+static __always_inline void withdraw(struct flow *f, const struct announcement *a)
 {
-	f->announced = a->value;
-	f->came_to = 0; /* locators may have other indices now */
+	f->announced &= ~a->value;
+	if (f->came_to && a->value >> ((f->came_to - 1) & (MAX_SITES - 1)) & 1)
+		f->came_to = 0;
 }
 
-static long announce_flow(void *map, const void *key, void *value, void *ctx)
+static long withdraw_flow(void *map, const void *key, void *value, void *ctx)
 {
 	struct whole_flow *w = value;
 
-	announce(&w->flow, ctx);
+	withdraw(&w->flow, ctx);
 	return 0;
 }
 
-static long announce_set(void *map, const void *key, void *value, void *ctx)
+static long withdraw_set(void *map, const void *key, void *value, void *ctx)
 {
 	struct flow_set *s = value;
 
 	for (int i = 0; i < SET_FLOWS; i++)
-		announce(&s->flow[i], ctx);
+		withdraw(&s->flow[i], ctx);
 	return 0;
 }
 
@@ -407,9 +408,9 @@ int sbr_announce(struct announcement *a)
 	struct announcement copy = *a;
 	struct flow *f;
 
-	if (copy.what == ANNOUNCED_TO_ALL)
-		return bpf_for_each_map_elem(&flow_sets, announce_set, &copy, 0) >= 0 &&
-		       bpf_for_each_map_elem(&flows, announce_flow, &copy, 0) >= 0;
+	if (copy.what == WITHDRAWN_FROM_ALL)
+		return bpf_for_each_map_elem(&flow_sets, withdraw_set, &copy, 0) >= 0 &&
+		       bpf_for_each_map_elem(&flows, withdraw_flow, &copy, 0) >= 0;
 	f = known_flow(&copy.flow);
 	if (!f)
 		return 0;

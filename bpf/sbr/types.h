@@ -146,9 +146,9 @@ struct nonce_set {
 
 /* What the daemon has sbr_announce write. */
 enum announcing {
-	ANNOUNCED,        /* of a flow: bits of what the outside node has acknowledged */
-	ANNOUNCED_TO_ALL, /* the same of all flows */
-	SEALED,           /* sealed of a flow */
+	ANNOUNCED,          /* of a flow: bits of what the outside node has acknowledged */
+	WITHDRAWN_FROM_ALL, /* bits that no flow has any more: their indices name other site locators */
+	SEALED,             /* sealed of a flow */
 };
 
 struct announcement {

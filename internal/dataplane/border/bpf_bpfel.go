@@ -35,9 +35,9 @@ type bpfAnnouncement struct {
 type bpfAnnouncing uint32
 
 const (
-	bpfAnnouncingANNOUNCED        bpfAnnouncing = 0
-	bpfAnnouncingANNOUNCED_TO_ALL bpfAnnouncing = 1
-	bpfAnnouncingSEALED           bpfAnnouncing = 2
+	bpfAnnouncingANNOUNCED          bpfAnnouncing = 0
+	bpfAnnouncingWITHDRAWN_FROM_ALL bpfAnnouncing = 1
+	bpfAnnouncingSEALED             bpfAnnouncing = 2
 )
 
 type bpfBorder struct {

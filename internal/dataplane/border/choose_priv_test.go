@@ -87,6 +87,60 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// Where an index names another site locator, no flow has announced that one. What it announced by other indices stays,
+// also in the kernel's table.
+func TestWithdrawnFromAll(t *testing.T) {
+	r := newRig(t)
+	r.confirm(siteA, siteB)
+	if err := r.Install(r.table, 1<<0, hops); err != nil {
+		t.Fatal(err)
+	}
+	if f, ok := r.Flow(theKey, r.table); !ok || len(f.Announced) != 1 || f.Announced[0] != siteB {
+		t.Errorf("announced %v, want %v", f.Announced, siteB)
+	}
+	if _, out := r.run(r.objs.SbrInsideIngress, transport(t, ip6.UDP, 1, 2)); source(out) != siteB {
+		t.Errorf("leaves from %v, which the outside node does not know", source(out))
+	}
+	r.table.Sites[0].L64 = 0
+	if err := r.Install(r.table, 0, hops); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.Indices(); err != nil || list[0] != 0 || list[1] != siteB || list[2] != 0 {
+		t.Errorf("a free index is not cleared: %v, %v", list, err)
+	}
+}
+
+// A locator that is down may stay announced: no packet leaves from it, and all are in use again once it is up.
+func TestAnnouncedDown(t *testing.T) {
+	r := newRig(t)
+	r.confirm(siteA, siteB)
+	datagram := transport(t, ip6.UDP, 1, 2)
+	p, err := sbr.ParsePolicy([]byte(policyText(50, 50)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := sbr.Site{L64: siteB, Link: loopback, Up: true}
+	if err := r.Install(sbr.NewTable(p, []sbr.Site{{L64: siteA, Link: loopback}, up}), 0, hops); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, out := r.run(r.objs.SbrInsideIngress, datagram); source(out) != siteB {
+			t.Fatalf("leaves from %v, which is down", source(out))
+		}
+	}
+	if err := r.Install(r.table, 0, hops); err != nil {
+		t.Fatal(err)
+	}
+	sent := map[roam.L64]int{}
+	for range 4 * runtime.NumCPU() {
+		_, out := r.run(r.objs.SbrInsideIngress, datagram)
+		sent[source(out)]++
+	}
+	if sent[siteA] == 0 || sent[siteB] == 0 {
+		t.Errorf("up again, and leaves from %v", sent)
+	}
+}
+
 // Packets are divided among three locators as among two, one by one as the model does.
 func TestSharesOfThree(t *testing.T) {
 	r := newRig(t)
@@ -107,7 +161,7 @@ func TestSharesOfThree(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.table = sbr.NewTable(p, sites)
-		if err := r.Install(r.table, true, hops); err != nil {
+		if err := r.Install(r.table, everyIndex, hops); err != nil {
 			t.Fatal(err)
 		}
 		r.confirm(all...)
@@ -227,7 +281,7 @@ func TestProbeReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	down := []sbr.Site{{L64: siteA, Link: loopback}, {L64: siteB, Link: loopback, Up: true}}
-	if err := r.Install(sbr.NewTable(p, down), false, hops); err != nil {
+	if err := r.Install(sbr.NewTable(p, down), 0, hops); err != nil {
 		t.Fatal(err)
 	}
 	if verdict, _ := r.run(r.objs.SbrInsideIngress, r.echo(mine, theirs, outward, false, 3, 16)); verdict != shot {

@@ -21,7 +21,7 @@ func TestInsideClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.table = sbr.NewTable(p, []sbr.Site{{L64: siteA, Link: loopback, Up: true}, {L64: siteB, Link: loopback, Up: true}})
-	if err := r.Install(r.table, true, hops); err != nil {
+	if err := r.Install(r.table, everyIndex, hops); err != nil {
 		t.Fatal(err)
 	}
 	l := newLive(r)

@@ -41,6 +41,7 @@ const seenShift = 26
 type FlowEntry struct {
 	sbr.FlowSeen
 	Seen      time.Time // from either side
+	Came      time.Time // from outside
 	Announced []roam.L64
 }
 
@@ -142,7 +143,7 @@ func (p *Plane) Flows(t sbr.Table) (list []FlowEntry, err error) {
 func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {
 	f, n := &w.Flow, &w.Nonces
 	instant := func(at uint32) time.Time { return dataplane.Instant(uint64(at) << seenShift) }
-	e := FlowEntry{Seen: instant(max(f.Came, f.Sent)), FlowSeen: sbr.FlowSeen{
+	e := FlowEntry{Seen: instant(max(f.Came, f.Sent)), Came: instant(f.Came), FlowSeen: sbr.FlowSeen{
 		FlowKey:  flowKey(f.Key),
 		Internal: locator(n.Internal), Remote: locator(n.Remote), Link: roam.LinkID(n.Ifindex),
 		Inward:  ilnp.Nonce{Len: n.Inward.Len, Bytes: n.Inward.B},
@@ -154,7 +155,7 @@ func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {
 		e.Rule = sbr.RuleRFC6741
 	}
 	for i, s := range t.Sites {
-		if f.Announced>>i&1 != 0 {
+		if s.L64 != 0 && f.Announced>>i&1 != 0 {
 			e.Announced = append(e.Announced, s.L64)
 		}
 	}

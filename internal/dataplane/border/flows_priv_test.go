@@ -176,7 +176,7 @@ func TestSharedSet(t *testing.T) {
 	if err := errors.Join(s.Seal(s.key(1), true), s.Seal(s.key(5), true)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Install(s.table, true, hops); err != nil { // nothing is announced any more
+	if err := s.Install(s.table, everyIndex, hops); err != nil { // nothing is announced any more
 		t.Fatal(err)
 	}
 	for i := range 6 {

@@ -26,7 +26,9 @@ const (
 	loopback = 1
 
 	encapPort = 6740
-	maxFlows  = 65536
+
+	everyIndex = 0xffff // of a table whose indices have nothing to do with those before
+	maxFlows   = 65536
 
 	insideNID  roam.NID = 0x0002_0003_0004_0005
 	outsideNID roam.NID = 0x1002_1003_1004_1005
@@ -89,7 +91,7 @@ func (r *rig) install(a, b int) {
 		r.Fatal(err)
 	}
 	r.table = sbr.NewTable(p, []sbr.Site{{L64: siteA, Link: loopback, Up: true}, {L64: siteB, Link: loopback, Up: true}})
-	if err := r.Install(r.table, true, hops); err != nil {
+	if err := r.Install(r.table, everyIndex, hops); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@ func TestHintedGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		sites := []sbr.Site{{L64: siteA, Link: loopback, Up: true}, {L64: siteB, Link: loopback, Up: true}}
-		if err := r.Install(sbr.NewTable(p, sites), true, hops); err != nil {
+		if err := r.Install(sbr.NewTable(p, sites), everyIndex, hops); err != nil {
 			t.Fatal(err)
 		}
 		for i, l := range list {

@@ -112,7 +112,7 @@ func (n *network) open(classic bool) {
 	n.table = sbr.NewTable(policy, []sbr.Site{{L64: siteA, Link: a, Up: true}, {L64: siteB, Link: b, Up: true}})
 	known := Hop{MTU: 1500, NextHop: netip.MustParseAddr("fe80::2")}
 	copy(known.MACs[:], []byte{2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 9})
-	n.must(n.Install(n.table, true, map[roam.LinkID]Hop{a: known, b: {MTU: 1500, NextHop: known.NextHop}}))
+	n.must(n.Install(n.table, everyIndex, map[roam.LinkID]Hop{a: known, b: {MTU: 1500, NextHop: known.NextHop}}))
 	n.must(n.AttachInside(roam.LinkID(n.device("lan").Index)))
 	n.must(n.AttachUplink(a))
 	n.must(n.AttachUplink(b))

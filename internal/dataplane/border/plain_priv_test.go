@@ -50,7 +50,7 @@ func newPlainRig(t *testing.T, known ...roam.L64) plainRig {
 	t.Cleanup(func() { unix.SchedSetaffinity(0, &was) })
 	r.configure(Settings{Direct: true})
 	hop := Hop{MTU: 1500, MACs: [12]byte{2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8}}
-	must(r.Install(r.table, false, map[roam.LinkID]Hop{loopback: hop}))
+	must(r.Install(r.table, 0, map[roam.LinkID]Hop{loopback: hop}))
 	must(r.SendXDP(map[roam.LinkID]bool{loopback: true}))
 	r.confirm(known...)
 	return r

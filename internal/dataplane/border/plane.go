@@ -136,11 +136,12 @@ func bitOf(h bpfHalf) uint64 {
 	return binary.NativeEndian.Uint64(h.B[:]) * odd >> 58
 }
 
-// Install writes a table. Where the indices of site locators have changed, what was
-// announced is removed first: it names them by index.
-func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) error {
-	if reindexed {
-		if err := p.announce(bpfAnnouncement{What: bpfAnnouncingANNOUNCED_TO_ALL}); err != nil {
+// Install writes a table. What was announced by the indices that have a bit in renamed is removed from all flows
+// first: they name other site locators now.
+func (p *Plane) Install(t sbr.Table, renamed uint16, hops map[roam.LinkID]Hop) error {
+	if renamed != 0 {
+		a := bpfAnnouncement{What: bpfAnnouncingWITHDRAWN_FROM_ALL, Value: uint32(renamed)}
+		if err := p.announce(a); err != nil {
 			return err
 		}
 	}
@@ -148,6 +149,9 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 	var siteHints, groupHints [64]uint8
 	groups := make(map[uint32]bpfLocator)
 	for i, s := range t.Sites {
+		if s.L64 == 0 {
+			continue // cleared below
+		}
 		if err := p.objs.Sites.Put(uint32(i), siteEntry(s, t.Behind[s.L64], hops[s.Link])); err != nil {
 			return fmt.Errorf("write site locator %v: %w", s.L64, err)
 		}
@@ -184,7 +188,21 @@ func (p *Plane) Install(t sbr.Table, reindexed bool, hops map[roam.LinkID]Hop) e
 	}
 	return errors.Join(removeOthers(p.objs.Locators, wanted), p.change(func(b *bpfBorder) {
 		b.LocatorBits, b.SiteHint, b.GroupHint = bits, siteHints, groupHints
-	}))
+	}), p.freeSites(t))
+}
+
+// freeSites clears the places of sites that no locator has, once no entry names them: the next process reads from
+// sites which are free.
+func (p *Plane) freeSites(t sbr.Table) error {
+	for i := range p.objs.Sites.MaxEntries() {
+		if int(i) < len(t.Sites) && t.Sites[i].L64 != 0 {
+			continue
+		}
+		if err := p.objs.Sites.Put(i, bpfSite{}); err != nil {
+			return fmt.Errorf("clear a site locator: %w", err)
+		}
+	}
+	return nil
 }
 
 // siteEntry is what the programs know of a site locator.
@@ -275,9 +293,9 @@ func (p *Plane) Seal(k sbr.FlowKey, sealed bool) error {
 	return p.announce(a)
 }
 
-// Indices returns the first n site locators by their index, as an earlier process has written them.
-func (p *Plane) Indices(n int) ([]roam.L64, error) {
-	list := make([]roam.L64, n)
+// Indices returns the site locators by their index, as an earlier process has written them; 0: the index is free.
+func (p *Plane) Indices() ([]roam.L64, error) {
+	list := make([]roam.L64, p.objs.Sites.MaxEntries())
 	for i := range list {
 		var s bpfSite
 		if err := p.objs.Sites.Lookup(uint32(i), &s); err != nil {

@@ -24,7 +24,7 @@ func (r *rig) installAside() {
 		r.Fatal(err)
 	}
 	r.table = sbr.NewTable(p, []sbr.Site{{L64: siteA, Link: loopback, Up: true}, {L64: siteB, Link: loopback, Up: true}})
-	if err := r.Install(r.table, true, map[roam.LinkID]Hop{
+	if err := r.Install(r.table, everyIndex, map[roam.LinkID]Hop{
 		loopback: {MTU: 1500, MACs: [12]byte{2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8}},
 	}); err != nil {
 		r.Fatal(err)

@@ -89,7 +89,7 @@ func TestHairpin(t *testing.T) {
 	}
 	oneDown := sbr.NewTable(p, []sbr.Site{{L64: siteA, Link: loopback, Up: true}, {L64: siteB, Link: loopback}})
 	for _, table := range []sbr.Table{r.table, oneDown, sbr.NewTable(p, nil)} {
-		if err := r.Install(table, false, hops); err != nil {
+		if err := r.Install(table, 0, hops); err != nil {
 			t.Fatal(err)
 		}
 		for _, provider := range []roam.L64{siteA, siteB} {
@@ -194,7 +194,7 @@ func TestWithoutLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Install(sbr.NewTable(p, nil), false, hops); err != nil {
+	if err := r.Install(sbr.NewTable(p, nil), 0, hops); err != nil {
 		t.Fatal(err)
 	}
 	if verdict, _ := r.run(r.objs.SbrInsideIngress, datagram); verdict != shot || r.counter("drop_no_link") != 1 {
@@ -207,13 +207,13 @@ func TestWithoutLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	up := []sbr.Site{{L64: siteA, Link: loopback, Up: true}}
-	if err := r.Install(sbr.NewTable(other, up), true, hops); err != nil {
+	if err := r.Install(sbr.NewTable(other, up), everyIndex, hops); err != nil {
 		t.Fatal(err)
 	}
 	if verdict, _ := r.run(r.objs.SbrInsideIngress, datagram); verdict != shot || r.counter("drop_no_link") != 2 {
 		t.Errorf("without a link of its own: verdict %#x", verdict)
 	}
-	if err := r.Install(sbr.NewTable(sbr.Policy{}, nil), true, nil); err != nil {
+	if err := r.Install(sbr.NewTable(sbr.Policy{}, nil), everyIndex, nil); err != nil {
 		t.Fatal(err)
 	}
 	if verdict, out := r.run(r.objs.SbrInsideIngress, datagram); verdict != passOn || string(out) != string(datagram) {

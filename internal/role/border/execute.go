@@ -69,7 +69,7 @@ func (r *Role) handleSwept(now time.Time, f plane.FlowEntry) {
 	case !r.core.Knows(f.FlowSeen):
 		r.core.HandleFlow(now, f.FlowSeen, f.Announced)
 	default:
-		r.core.HandleSeen(now, f.FlowKey, f.Sent)
+		r.core.HandleSwept(now, f.FlowKey, f.Sent, f.Came)
 	}
 }
 
@@ -82,7 +82,7 @@ func (r *Role) handleFacts(now time.Time, f hostnet.Facts) {
 	r.attach()
 	r.accelerate()
 	r.core.HandleSites(now, r.sites(r.Config))
-	r.install(false) // hardware addresses and MTUs
+	r.install(0) // hardware addresses and MTUs
 	r.own()
 }
 
@@ -131,7 +131,7 @@ func (r *Role) execute(now time.Time, o sbr.Output) {
 	case sbr.Forget:
 		r.Warn("forget a flow", r.plane.Forget(o.FlowKey))
 	case sbr.Install:
-		r.install(o.Reindexed)
+		r.install(o.Renamed)
 		r.notices.changed(now)
 	case sbr.Look:
 		if f, ok := r.plane.Flow(o.FlowKey, r.core.Table()); ok {
@@ -181,7 +181,7 @@ func (r *Role) toward(packet []byte) (roam.LinkID, error) {
 }
 
 // install writes the tables.
-func (r *Role) install(reindexed bool) {
+func (r *Role) install(renamed uint16) {
 	hops := make(map[roam.LinkID]plane.Hop)
 	for _, u := range r.links {
 		h := plane.Hop{MTU: uint32(u.MTU), NextHop: u.NextHop}
@@ -191,7 +191,7 @@ func (r *Role) install(reindexed bool) {
 		}
 		hops[u.Link] = h
 	}
-	r.Warn("write the tables", r.plane.Install(r.core.Table(), reindexed, hops))
+	r.Warn("write the tables", r.plane.Install(r.core.Table(), renamed, hops))
 }
 
 // own writes the host's own addresses, which are no site's, and gives the core those on links to

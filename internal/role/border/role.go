@@ -144,7 +144,7 @@ func (r *Role) Start(ctx context.Context) error {
 	}
 	r.own()
 	r.core.HandleSites(now, r.sites(r.Config))
-	indices, err := r.plane.Indices(len(policy.Site()))
+	indices, err := r.plane.Indices()
 	if err != nil {
 		return err
 	}

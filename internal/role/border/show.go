@@ -111,8 +111,9 @@ func (r *Role) reportNow() (out control.BorderReport, err error) {
 	if err != nil {
 		return out, err
 	}
-	for i, s := range table.Sites {
-		out.Sites = append(out.Sites, r.site(s, shares[i]))
+	for _, l := range r.core.Policy().Site() {
+		i := slices.IndexFunc(table.Sites, func(s sbr.Site) bool { return s.L64 == l })
+		out.Sites = append(out.Sites, r.site(table.Sites[i], shares[i]))
 	}
 	return out, r.reportRefused(&out)
 }
