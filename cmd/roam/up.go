@@ -133,7 +133,8 @@ func (a *app) firstAnswer(ctx context.Context, cfg config.Config, b control.Back
 	if err != nil {
 		do := "its log: " + log
 		if cfg.Host.NID.Source == config.NIDFromAddress {
-			do = `host.nid is "from-address": the daemon waits until this host has a global IPv6 address; ` + do
+			do = `host.nid is "from-address": ` +
+				"the daemon waits until this host has a global IPv6 address; " + do
 		}
 		return s, control.Errorf(control.CodeUnavailable, "the daemon was started and does not answer after %v: %w", startTime, err).
 			WithHint("%s", do)

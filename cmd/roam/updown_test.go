@@ -89,7 +89,8 @@ func TestUpOfAHostWithoutAnAddress(t *testing.T) {
 	w := newWorld(t)
 	w.daemon.Err = errAbsent
 	status, _, errs := w.try("up", "--config", file)
-	if status == cli.StatusOK || !strings.Contains(errs, "waits until this host has a global IPv6 address; its log: ") {
+	const want = "waits until this host has a global IPv6 address; its log: "
+	if status == cli.StatusOK || !strings.Contains(errs, want) {
 		t.Errorf("status %d, %q", status, errs)
 	}
 }
