@@ -47,8 +47,8 @@ type delivery struct {
 }
 
 // reset begins another doubt. If hardly any probe of the path has stayed without an answer of late, counts of before no
-// longer say that it loses probes and passes data, as behind a full queue or while one direction was dead. Compared with
-// them, those of its death would say so too: of what has left between the two nearly all arrived.
+// longer say that it loses probes and passes data, as behind a full queue or while one direction was dead. Compared
+// with them, those of its death would say so too: of what has left between the two nearly all arrived.
 func (d *delivery) reset(isClean bool) {
 	d.asks, d.answers, d.waits, d.late, d.alone = 0, 0, false, false, false
 	d.stays = time.Time{}

@@ -7,11 +7,6 @@ import (
 	"roam/wire/ilnp"
 )
 
-// lists reports whether a body has internal locators.
-func (c *Core) listsInternal(list []ilnp.LocatorEntry) bool {
-	return slices.ContainsFunc(list, func(e ilnp.LocatorEntry) bool { return c.isInternal(e.L64) })
-}
-
 // internalOf returns the internal locators of a body.
 func (c *Core) internalOf(list []ilnp.LocatorEntry) (internal []roam.L64) {
 	for _, e := range list {
@@ -35,7 +30,7 @@ func (c *Core) sealOut(f *flow, u ilnp.LocatorUpdate) (why Refusal, deny bool) {
 	if f != nil {
 		c.seal(f)
 	}
-	if u.Operation == ilnp.Advertisement && c.listsInternal(u.Locators) {
+	if u.Operation == ilnp.Advertisement && len(c.internalOf(u.Locators)) > 0 {
 		return SealedInternal, true
 	}
 	if f != nil && u.Operation == ilnp.Advertisement {

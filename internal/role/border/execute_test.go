@@ -89,7 +89,9 @@ func TestReloadOfFallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for fallback, drops := range []bool{config.FallbackTranslate: false, config.FallbackForward: false, config.FallbackDrop: true} {
+	for fallback, drops := range map[config.Fallback]bool{
+		config.FallbackTranslate: false, config.FallbackForward: false, config.FallbackDrop: true,
+	} {
 		next := r.Config
 		next.Border.Fallback = config.Fallback(fallback)
 		r.reconfigure(time.Time{}, next)

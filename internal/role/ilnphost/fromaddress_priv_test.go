@@ -57,7 +57,8 @@ func TestWaitForAnAddressEnds(t *testing.T) {
 	cfg := config.Default()
 	cfg.Host.NID.Source, cfg.Uplinks.Include = config.NIDFromAddress, []string{"no-such-link"}
 	ctx, cancel := context.WithCancel(t.Context())
-	if nid, err := identity(ctx, cfg, slog.New(slog.DiscardHandler), func(string) { cancel() }); !errors.Is(err, context.Canceled) {
+	nid, err := identity(ctx, cfg, slog.New(slog.DiscardHandler), func(string) { cancel() })
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", nid, err)
 	}
 }
