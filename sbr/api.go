@@ -55,7 +55,7 @@ type Refusal uint8
 // The refusals.
 const (
 	Malformed       Refusal = iota // headers, checksum or message that cannot be read
-	WrongNonce                     // not the nonce of its flow
+	WrongNonce                     // an acknowledgement or answer to the border itself: not its flow's nonce
 	ForeignLocators                // an update from outside that lists locators of this site or none at all
 	UnknownLocators                // an update from inside without any locator that the policy knows
 	NoLink                         // no link of the group is up
@@ -66,7 +66,7 @@ const (
 	Refusals                       // how many there are
 )
 
-// Output is one thing to do: Transmit, Announced, Sealed, Forget, Install, Look or Refused.
+// Output is one thing to do: Transmit, Announced, Sealed, Renewed, Forget, Install, Look or Refused.
 type Output interface{ output() }
 
 // Routed in place of a link is the one to the inside by which the host routes the packet: it is of no flow.
@@ -91,6 +91,13 @@ type Sealed struct {
 	Sealed bool
 }
 
+// Renewed reports that one node of a flow has lost its state: the flow has these nonces, nothing is announced, and its
+// updates have no MACs as far as is known.
+type Renewed struct {
+	FlowKey
+	Inward, Outward ilnp.Nonce
+}
+
 // Forget wants what the data plane has of a flow removed.
 type Forget struct{ FlowKey }
 
@@ -110,6 +117,7 @@ type Refused struct {
 func (Transmit) output()  {}
 func (Announced) output() {}
 func (Sealed) output()    {}
+func (Renewed) output()   {}
 func (Forget) output()    {}
 func (Install) output()   {}
 func (Look) output()      {}

@@ -37,18 +37,19 @@ const (
 type flow struct {
 	FlowSeen
 	sched.Schedule[*flow, timer]
-	remotes   []roam.L64 // that the outside node listed last, in its order
-	announced []roam.L64 // that it has acknowledged; as far as they are live, unless its updates have MACs
-	confirmed bool       // it has acknowledged the latest update
-	listed    []roam.L64 // internal locators in the update of the inside node that was acknowledged last
-	stale     bool       // no update of the border's own has had the latest policy's preferences
-	sent      []exchange // updates that are not acknowledged, the latest last
-	tries     int        // of the border's own update
-	tried     time.Time  // the latest of these
-	queued    bool       // its turn to be announced after a change is still to come
-	waits     bool       // that update waits until the inside node is known to be there
-	asks      int        // questions to the inside node about that, without an answer
-	place     int        // in order
+	remotes   []roam.L64   // that the outside node listed last, in its order
+	announced []roam.L64   // that it has acknowledged; as far as they are live, unless its updates have MACs
+	confirmed bool         // it has acknowledged the latest update
+	listed    []roam.L64   // internal locators in the update of the inside node that was acknowledged last
+	stale     bool         // no update of the border's own has had the latest policy's preferences
+	sent      []exchange   // updates that are not acknowledged, the latest last
+	tries     int          // of the border's own update
+	tried     time.Time    // the latest of these
+	updated   [2]time.Time // when an update with the flow's nonce passed, by directionOf
+	queued    bool         // its turn to be announced after a change is still to come
+	waits     bool         // that update waits until the inside node is known to be there
+	asks      int          // questions to the inside node about that, without an answer
+	place     int          // in order
 }
 
 // exchange is a Locator Update from inside, and as it went outside. original is nil for
@@ -87,6 +88,7 @@ type Core struct {
 	mostHosts int    // before old ones are forgotten
 	asked     uint16 // number of the latest question to an inside node
 
+	claims     []claim                    // updates with other nonces than their flows', the latest last
 	incomplete map[fragmented]*incomplete // messages of which fragments are missing
 	out        []Output
 }
@@ -205,7 +207,7 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		}
 		f.FlowSeen = seen
 	}
-	if !f.confirmed || !sameSet(f.announced, c.reach(f)) {
+	if !f.confirmed || !sameSet(f.announced, locatorsOf(c.entries(f))) {
 		f.tries, f.asks = 0, 0
 		c.announce(now, f)
 	}
@@ -244,16 +246,8 @@ func (c *Core) HandleIdle(k FlowKey) {
 // live returns the site locators by which a flow's packets from inside leave now.
 func (c *Core) live(f *flow) []roam.L64 { return c.table.Inside[f.Internal].locators() }
 
-// reach returns the site locators that stand for a flow's inside node now: also those of other networks of the site
-// that the node is on.
-func (c *Core) reach(f *flow) (list []roam.L64) {
-	for _, e := range c.entries(f) {
-		list = append(list, e.L64)
-	}
-	return list
-}
-
-// entries lists the same as the border announces them.
+// entries lists the site locators that stand for a flow's inside node now, as the border announces them: also those of
+// other networks of the site that the node is on.
 func (c *Core) entries(f *flow) (list []ilnp.LocatorEntry) {
 	for _, l := range f.internals() {
 		list = addEntries(list, c.siteEntries(l, siteLifetime))
@@ -270,7 +264,7 @@ func (f *flow) internals() []roam.L64 { return append([]roam.L64{f.Internal}, f.
 // down.
 func (c *Core) announce(now time.Time, f *flow) {
 	f.queued = false
-	live := c.reach(f)
+	live := locatorsOf(c.entries(f))
 	kept := slices.DeleteFunc(slices.Clone(f.announced), func(l roam.L64) bool { return !slices.Contains(live, l) })
 	if len(kept) != len(f.announced) && !f.Sealed {
 		f.announced, f.confirmed = kept, false
@@ -284,7 +278,7 @@ func (c *Core) announce(now time.Time, f *flow) {
 // hasNews reports whether the border has an update of its own for the outside node of a flow.
 func (c *Core) hasNews(f *flow) bool {
 	return !f.Sealed && len(c.live(f)) > 0 && f.tries <= retries &&
-		(!f.confirmed || !sameSet(f.announced, c.reach(f)))
+		(!f.confirmed || !sameSet(f.announced, locatorsOf(c.entries(f))))
 }
 
 // update sends the border's own update of a flow, and sets when to repeat it.
@@ -295,6 +289,7 @@ func (c *Core) update(now time.Time, f *flow) {
 	f.confirmed, f.stale = false, false
 	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.entries(f)}
 	c.remember(f, exchange{outside: update})
+	c.noteUpdate(now, f, true)
 	c.transmit(f, c.live(f)[0], update)
 	c.arm(f, repeat, now, firstRetry<<f.tries)
 	f.tries, f.tried = f.tries+1, now

@@ -2,15 +2,16 @@ package sbr
 
 import (
 	"slices"
+	"time"
 
 	"roam"
 	"roam/wire/ilnp"
 )
 
 // internalOf returns the internal locators of a body.
-func (c *Core) internalOf(list []ilnp.LocatorEntry) (internal []roam.L64) {
+func (p Policy) internalOf(list []ilnp.LocatorEntry) (internal []roam.L64) {
 	for _, e := range list {
-		if c.isInternal(e.L64) && !slices.Contains(internal, e.L64) {
+		if _, is := p.Inside(e.L64); is && !slices.Contains(internal, e.L64) {
 			internal = append(internal, e.L64)
 		}
 	}
@@ -26,14 +27,14 @@ func (c *Core) isInternal(l roam.L64) bool {
 // by the MAC, so only its addresses change: an update passes if its sender lists no internal
 // locator. The flow's own node announces the site's locators from then on, and the border none.
 // deny: it does not pass.
-func (c *Core) sealOut(f *flow, u ilnp.LocatorUpdate) (why Refusal, deny bool) {
-	if f != nil {
+func (c *Core) sealOut(f *flow, own bool, u ilnp.LocatorUpdate) (why Refusal, deny bool) {
+	if own {
 		c.seal(f)
 	}
 	if u.Operation == ilnp.Advertisement && len(c.internalOf(u.Locators)) > 0 {
 		return SealedInternal, true
 	}
-	if f != nil && u.Operation == ilnp.Advertisement {
+	if own && u.Operation == ilnp.Advertisement {
 		c.remember(f, exchange{original: &u, outside: u})
 	}
 	return 0, false
@@ -49,12 +50,13 @@ func (c *Core) seal(f *flow) {
 
 // sealIn takes an acknowledgement with a MAC from outside, which passes as it is. What it
 // acknowledges, the outside node knows.
-func (c *Core) sealIn(f *flow, u ilnp.LocatorUpdate) {
-	if f == nil {
-		return
+func (c *Core) sealIn(now time.Time, f *flow, u ilnp.LocatorUpdate) {
+	renewed := false
+	if u.Operation == ilnp.Acknowledgement {
+		_, renewed = c.accepted(now, f, true, u)
 	}
 	c.seal(f)
-	if u.Operation != ilnp.Acknowledgement {
+	if u.Operation != ilnp.Acknowledgement || renewed {
 		return
 	}
 	if n := len(f.sent); n == 0 || !f.sent[n-1].is(u) {

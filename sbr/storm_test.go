@@ -127,8 +127,8 @@ func TestFlappingLinkManyHosts(t *testing.T) {
 }
 
 // A storm of updates from one inside host passes, keeps a bounded number of them, and leaves the
-// latest to be acknowledged; one with wrong nonces, and one from outside with the site's own
-// locators, does not pass and changes nothing.
+// latest to be acknowledged; one with other nonces passes, and one from outside with the site's own
+// locators does not, and neither changes anything.
 func TestUpdateStorm(t *testing.T) {
 	const storm = 10_000
 	b := newBorder(t)
@@ -153,9 +153,10 @@ func TestUpdateStorm(t *testing.T) {
 		b.handle(true, mine, theirs, wrong, u)
 		b.handle(false, theirs, site, inward, out)
 	}
-	if len(b.sent) != 0 || len(b.refused) != 2*storm || len(b.incomplete) != 0 || len(b.announced) != 0 {
+	if len(b.sent) != storm || len(b.refused) != storm || len(b.incomplete)+len(b.announced)+len(b.claims) != 0 {
 		t.Errorf("%d passed, %d refused", len(b.sent), len(b.refused))
 	}
+	b.sent = nil
 	b.handle(false, theirs, site, inward, out.Ack())
 	if _, in := b.take(9); !slices.Equal(in.Locators, u.Locators) {
 		t.Errorf("acknowledged %+v, want %+v", in, u)

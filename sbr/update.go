@@ -59,9 +59,6 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 	case !internal:
 		c.refuse(p, UnknownLocators)
 		return
-	case f != nil && f.Outward != m.Nonce && !provesItself(m):
-		c.refuse(p, WrongNonce)
-		return
 	case len(live) == 0:
 		c.refuse(p, NoLink)
 		return
@@ -69,10 +66,12 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 	own := f != nil && f.Outward == m.Nonce // what others send changes no flow
 	if own {
 		f.Sent = now
+		c.hearInside(now, f, m, u)
 	}
+	original := u
 	switch {
 	case m.Seal != nil:
-		if why, deny := c.sealOut(f, u); deny {
+		if why, deny := c.sealOut(f, own, u); deny {
 			c.refuse(p, why)
 			return
 		}
@@ -81,14 +80,16 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 			u.Locators = list
 		}
 	case u.Operation == ilnp.Advertisement:
-		original := u
 		if u.Locators = c.translate(original.Locators, live); len(u.Locators) == 0 {
 			c.refuse(p, UnknownLocators)
 			return
 		}
-		if f != nil {
+		if own {
 			c.remember(f, exchange{original: &original, outside: u, pieces: p.pieces})
 		}
+	}
+	if f != nil && !own && u.Operation == ilnp.Advertisement && !provesItself(m) {
+		c.claim(now, f, true, m.Nonce, exchange{original: &original, outside: u, pieces: p.pieces})
 	}
 	if own && u.Operation == ilnp.Acknowledgement {
 		f.Remote = m.Dst.L64 // the inside node has accepted an update from there
@@ -101,6 +102,17 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 	}
 	link, _ := c.table.Link(from)
 	c.forward(p, link, roam.ILV{L64: from, NID: m.Src.NID}, m.Dst, m, u)
+}
+
+// hearInside takes an update or acknowledgement with the nonce of a flow from inside.
+func (c *Core) hearInside(now time.Time, f *flow, m ilnp.Packet, u ilnp.LocatorUpdate) {
+	switch {
+	case provesItself(m):
+	case u.Operation == ilnp.Advertisement:
+		c.noteUpdate(now, f, true)
+	default:
+		c.accepted(now, f, false, u)
+	}
 }
 
 // translate replaces internal locators by those that they are rewritten to, with the
@@ -116,6 +128,15 @@ func (c *Core) translate(list []ilnp.LocatorEntry, live []roam.L64) (out []ilnp.
 		out = addEntries(out, entries)
 	}
 	return out
+}
+
+// locatorsOf returns the locators of entries.
+func locatorsOf(entries []ilnp.LocatorEntry) []roam.L64 {
+	list := make([]roam.L64, len(entries))
+	for i, e := range entries {
+		list[i] = e.L64
+	}
+	return list
 }
 
 // addEntries adds entries of locators that a list has not.
@@ -155,18 +176,17 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 	case !known:
 		c.refuse(p, UnknownLocators)
 		return
-	case f != nil && f.Inward != m.Nonce && !provesItself(m):
-		c.refuse(p, WrongNonce)
-		return
 	}
+	own := f != nil && f.Inward == m.Nonce // what others send changes no flow
 	switch {
+	case m.Seal != nil && own:
+		c.sealIn(now, f, u)
 	case m.Seal != nil:
-		c.sealIn(f, u)
 	case provesItself(m):
 	case u.Operation == ilnp.Acknowledgement:
-		about, ok := c.acknowledged(now, f, u)
-		if !ok {
-			c.refuse(p, UnknownAck)
+		about, why := c.acknowledged(now, f, own, u)
+		if why != Refusals {
+			c.refuse(p, why)
 		}
 		if about.original == nil {
 			return
@@ -178,11 +198,13 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 			c.refuse(p, ForeignLocators)
 			return
 		}
-		if f != nil && f.Inward == m.Nonce {
-			f.remotes = f.remotes[:0]
-			for _, e := range u.Locators[:min(len(u.Locators), MaxGroup)] {
-				f.remotes = append(f.remotes, e.L64)
-			}
+		switch {
+		case provesItself(m) && !own:
+		case own:
+			f.remotes = remotesOf(u)
+			c.noteUpdate(now, f, false)
+		case f != nil:
+			c.claim(now, f, false, m.Nonce, exchange{outside: u})
 		}
 	}
 	c.forward(p, link, m.Src, roam.ILV{L64: to, NID: m.Dst.NID}, m, u)
@@ -195,11 +217,18 @@ func (c *Core) isOurs(e ilnp.LocatorEntry) bool {
 }
 
 // acknowledged finds what an acknowledgement is about. From then on the outside node knows
-// the locators of that update. If it has an original, the inside node waits for it, too.
-func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (about exchange, ok bool) {
+// the locators of that update, if it has the nonce of the flow: own. If the update has an original, the inside node
+// waits for it, too. why: it is refused, if it is not Refusals.
+func (c *Core) acknowledged(now time.Time, f *flow, own bool, u ilnp.LocatorUpdate) (about exchange, why Refusal) {
 	if f == nil {
-		return about, false
+		return about, UnknownAck
 	}
+	if own {
+		if about, ok := c.accepted(now, f, true, u); ok {
+			return about, Refusals
+		}
+	}
+	ok := false
 	matches := func(e exchange) bool { return e.is(u) }
 	for _, e := range f.sent {
 		if !matches(e) {
@@ -209,25 +238,36 @@ func (c *Core) acknowledged(now time.Time, f *flow, u ilnp.LocatorUpdate) (about
 			about = e
 		}
 	}
-	if !ok {
-		return about, false
+	switch {
+	case !ok:
+		return about, UnknownAck
+	case own:
+		c.settle(now, f, about, u)
+	case about.original == nil: // its receiver would be the border, which cannot verify it
+		return about, WrongNonce
 	}
+	return about, Refusals
+}
+
+// settle takes what an outside node has acknowledged with its nonce; about: what came from inside of it.
+func (c *Core) settle(now time.Time, f *flow, about exchange, u ilnp.LocatorUpdate) {
+	matches := func(e exchange) bool { return e.is(u) }
 	newest := matches(f.sent[len(f.sent)-1])
 	f.sent = slices.DeleteFunc(f.sent, matches)
-	if newest {
-		if about.original != nil {
-			f.listed = c.internalOf(about.original.Locators)
-		}
-		c.knows(f, u)
-		if f.confirmed {
-			c.agenda.Retire(&f.Schedule)
-			f.queued = false
-		} else {
-			f.tries = 0
-			c.announce(now, f)
-		}
+	if !newest {
+		return
 	}
-	return about, true
+	if about.original != nil {
+		f.listed = c.policy.internalOf(about.original.Locators)
+	}
+	c.knows(f, u)
+	if f.confirmed {
+		c.agenda.Retire(&f.Schedule)
+		f.queued = false
+	} else {
+		f.tries = 0
+		c.announce(now, f)
+	}
 }
 
 // is reports whether an acknowledgement is about what went outside.
@@ -242,7 +282,7 @@ func (c *Core) knows(f *flow, u ilnp.LocatorUpdate) {
 		f.announced = append(f.announced, e.L64)
 	}
 	c.tellAnnounced(f)
-	f.confirmed = !f.stale && sameSet(f.announced, c.reach(f))
+	f.confirmed = !f.stale && sameSet(f.announced, locatorsOf(c.entries(f)))
 }
 
 // forward sends a message on with other addresses and another body, and its checksum by the

@@ -399,8 +399,30 @@ static long withdraw_set(void *map, const void *key, void *value, void *ctx)
 	return 0;
 }
 
+/* Gives a flow the nonces of nodes of which one has lost its state. Negative: its set is in use. */
+static __always_inline int renew_flow(const struct announcement *a)
+{
+	__u32 n = set_of(&a->flow);
+	struct nonce_set *rest = bpf_map_lookup_elem(&nonce_sets, &n);
+	struct known f;
+	int done;
+
+	if (!rest || lock_set(rest))
+		return -1;
+	f = known_whole(&a->flow);
+	done = f.flow && f.nonces;
+	if (done) {
+		f.nonces->inward = a->inward;
+		f.nonces->outward = a->outward;
+		f.flow->announced = 0;
+		f.flow->sealed = 0;
+	}
+	unlock_set(rest);
+	return done;
+}
+
 /* Writes what outside nodes have acknowledged into flows, beside which programs write. The daemon
- * runs it. 0: there is no such flow.
+ * runs it. 0: there is no such flow. Negative: it is to try again.
  */
 SEC("syscall")
 int sbr_announce(struct announcement *a)
@@ -411,6 +433,8 @@ int sbr_announce(struct announcement *a)
 	if (copy.what == WITHDRAWN_FROM_ALL)
 		return bpf_for_each_map_elem(&flow_sets, withdraw_set, &copy, 0) >= 0 &&
 		       bpf_for_each_map_elem(&flows, withdraw_flow, &copy, 0) >= 0;
+	if (copy.what == RENEWED)
+		return renew_flow(&copy);
 	f = known_flow(&copy.flow);
 	if (!f)
 		return 0;

@@ -149,12 +149,15 @@ enum announcing {
 	ANNOUNCED,          /* of a flow: bits of what the outside node has acknowledged */
 	WITHDRAWN_FROM_ALL, /* bits that no flow has any more: their indices name other site locators */
 	SEALED,             /* sealed of a flow */
+	RENEWED,            /* the nonces of a flow; nothing is announced or sealed */
 };
 
 struct announcement {
 	struct flow_key flow;
 	enum announcing what;
 	__u32 value;
+	struct nonce inward;
+	struct nonce outward;
 };
 
 /* A probe from outside that an inside node is to answer. */

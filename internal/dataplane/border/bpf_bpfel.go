@@ -26,10 +26,22 @@ type bpfAddr struct {
 }
 
 type bpfAnnouncement struct {
-	_     structs.HostLayout
-	Flow  bpfFlowKey
-	What  bpfAnnouncing
-	Value uint32
+	_      structs.HostLayout
+	Flow   bpfFlowKey
+	What   bpfAnnouncing
+	Value  uint32
+	Inward struct {
+		_   structs.HostLayout
+		Len uint8
+		Pad [3]uint8
+		B   [12]uint8
+	}
+	Outward struct {
+		_   structs.HostLayout
+		Len uint8
+		Pad [3]uint8
+		B   [12]uint8
+	}
 }
 
 type bpfAnnouncing uint32
@@ -38,6 +50,7 @@ const (
 	bpfAnnouncingANNOUNCED          bpfAnnouncing = 0
 	bpfAnnouncingWITHDRAWN_FROM_ALL bpfAnnouncing = 1
 	bpfAnnouncingSEALED             bpfAnnouncing = 2
+	bpfAnnouncingRENEWED            bpfAnnouncing = 3
 )
 
 type bpfBorder struct {

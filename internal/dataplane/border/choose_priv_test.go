@@ -110,6 +110,35 @@ func TestWithdrawnFromAll(t *testing.T) {
 	}
 }
 
+// A flow of which a node has lost its state has that node's new nonce, nothing announced and no MACs; packets with that
+// nonce are the flow's. Nothing is written into a set that stays locked.
+func TestRenew(t *testing.T) {
+	r := newRig(t)
+	r.confirm(siteA, siteB)
+	if err := r.Seal(theKey, true); err != nil {
+		t.Fatal(err)
+	}
+	lost := ilnp.Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
+	if err := r.Renew(theKey, lost, outward); err != nil {
+		t.Fatal(err)
+	}
+	f, ok := r.Flow(theKey, r.table)
+	if !ok || f.Inward != lost || f.Outward != outward || f.Sealed || len(f.Announced) != 0 {
+		t.Errorf("%+v", f)
+	}
+	other := theKey
+	other.Outside++
+	if err := r.Renew(other, lost, outward); err != nil || r.known() != 1 {
+		t.Errorf("a flow that is gone: %v", err)
+	}
+	n := setOf(keyOf(theKey), r.objs.FlowSets.MaxEntries())
+	r.lock(n, 1)
+	if err := r.Renew(theKey, inward, outward); err == nil {
+		t.Error("written into a set that is locked")
+	}
+	r.lock(n, 0)
+}
+
 // A locator that is down may stay announced: no packet leaves from it, and all are in use again once it is up.
 func TestAnnouncedDown(t *testing.T) {
 	r := newRig(t)

@@ -162,13 +162,13 @@ func entry(w bpfWholeFlow, t sbr.Table) FlowEntry {
 	return e
 }
 
-// forgetTries is how often Forget tries, while programs change flows of the same set.
-const forgetTries = 100
+// lockTries is how often Forget and Renew try, while programs change flows of the same set.
+const lockTries = 100
 
 // Forget removes a flow. A program does so, which counts flows.
 func (p *Plane) Forget(k sbr.FlowKey) error {
 	key := keyOf(k)
-	for range forgetTries {
+	for range lockTries {
 		again, err := p.objs.SbrForget.Run(&ebpf.RunOptions{Context: &key})
 		if err != nil {
 			return fmt.Errorf("forget a flow: %w", err)

@@ -20,6 +20,7 @@ import (
 	"roam"
 	"roam/internal/dataplane"
 	"roam/sbr"
+	"roam/wire/ilnp"
 )
 
 // Name is that of the set of programs and maps.
@@ -291,6 +292,24 @@ func (p *Plane) Seal(k sbr.FlowKey, sealed bool) error {
 		a.Value = 1
 	}
 	return p.announce(a)
+}
+
+// Renew writes the nonces of a flow of which one node has lost its state. Nothing is announced to it, and its updates
+// have no MACs, until Announce and Seal.
+func (p *Plane) Renew(k sbr.FlowKey, inward, outward ilnp.Nonce) error {
+	a := bpfAnnouncement{Flow: keyOf(k), What: bpfAnnouncingRENEWED}
+	a.Inward.Len, a.Inward.B = inward.Len, inward.Bytes
+	a.Outward.Len, a.Outward.B = outward.Len, outward.Bytes
+	for range lockTries {
+		done, err := p.objs.SbrAnnounce.Run(&ebpf.RunOptions{Context: &a})
+		if err != nil {
+			return fmt.Errorf("write nonces of a flow: %w", err)
+		}
+		if int32(done) >= 0 {
+			return nil
+		}
+	}
+	return errors.New("write nonces of a flow: its set stays locked")
 }
 
 // Indices returns the site locators by their index, as an earlier process has written them; 0: the index is free.

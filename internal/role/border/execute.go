@@ -128,6 +128,8 @@ func (r *Role) execute(now time.Time, o sbr.Output) {
 		r.Warn("write announced locators", r.plane.Announce(o.FlowKey, r.core.Table(), o.Locators))
 	case sbr.Sealed:
 		r.Warn("write that updates have MACs", r.plane.Seal(o.FlowKey, o.Sealed))
+	case sbr.Renewed:
+		r.Warn("write the nonces of a flow", r.plane.Renew(o.FlowKey, o.Inward, o.Outward))
 	case sbr.Forget:
 		r.Warn("forget a flow", r.plane.Forget(o.FlowKey))
 	case sbr.Install:
