@@ -100,7 +100,7 @@ static __always_inline int is_one_path(__u32 rule)
 	return r && r->flags & FLOW_RULE_ONE_PATH;
 }
 
-/* Index of the path that the first matching rule wants, else of the path by which the peer has
+/* The path that the first matching rule wants, as table_path has it, else of the path by which the peer has
  * sent the flow by a rule of its own; -1 if there is none, or none of the rule's links works.
  */
 __noinline int ruled_path(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c)
@@ -120,7 +120,7 @@ __noinline int ruled_path(struct __sk_buff *skb, const struct session_entry *p, 
 		return p->flags & ENTRY_ANSWERS ? answer_path(skb, p, c) : -1;
 	i += p->rules_at & MAX_RULES;
 	ports = ports_of(f.port, f.own_port);
-	path = table_path(p, i + 1, ports, skb->len, c->proto == IPPROTO_TCP && p->flags & ENTRY_PER_FLOW);
+	path = table_path(p, i + 1, ports, c->proto == IPPROTO_TCP && p->flags & ENTRY_PER_FLOW);
 	if (path >= 0 && f.has_ports && c->fragment == WHOLE && is_one_path(i))
 		mark_flow(skb, p, c->proto, ports);
 	return path;

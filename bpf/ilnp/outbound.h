@@ -177,7 +177,7 @@ static __always_inline void note_path(struct __sk_buff *skb, const struct sessio
 		count_sent(skb, (const struct path_key *)o->ends, c->at, c->proto);
 }
 
-/* The path of a packet for which there is no rule, or -1. */
+/* The path of a packet for which there is no rule, as table_path has it, or -1. */
 static __always_inline int unruled_path(struct __sk_buff *skb, const struct session_entry *p,
 					struct session_details *d, const struct chain *c)
 {
@@ -188,6 +188,17 @@ static __always_inline int unruled_path(struct __sk_buff *skb, const struct sess
 	return i < 0 ? default_path(p, d) : i;
 }
 
+/* The path of a packet, as table_path has it, or -1. Sets who chose it. */
+static __always_inline int chosen_path(struct __sk_buff *skb, const struct session_entry *p,
+				       struct session_details *d, const struct chain *c, struct outbound *o)
+{
+	int ruled = p->flags & ENTRY_RULED && !is_plain_soon(p, d) ? ruled_path(skb, p, c) : -1;
+	int way = ruled < 0 ? unruled_path(skb, p, d, c) : ruled;
+
+	o->chosen = ruled < 0 ? BY_SESSION : BY_RULE;
+	return way;
+}
+
 static __always_inline int send_in_session(struct __sk_buff *skb, const struct session_entry *p, const struct chain *c, __u8 next)
 {
 	struct session_details *d = details_of(p);
@@ -195,7 +206,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	struct outbound o = {};
 	struct uplink *u;
 	__u32 index;
-	int i, ruled, hinted, verdict, nids_only;
+	int i, way, hinted, verdict, nids_only;
 
 	if (!d || settle(p, d))
 		return drop(DROP_KERNEL_HELPER);
@@ -206,16 +217,16 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	/* Only listed uplinks are used: the Locator Update must have left an uplink
 	 * before data does.
 	 */
-	ruled = p->flags & ENTRY_RULED && !is_plain_soon(p, d) ? ruled_path(skb, p, c) : -1;
-	i = ruled < 0 ? unruled_path(skb, p, d, c) : ruled;
-	o.chosen = ruled < 0 ? BY_SESSION : BY_RULE;
+	way = chosen_path(skb, p, d, c, &o);
 	asm volatile("" : : "r"(&o) : "memory"); /* in a register, the verifier would follow both values to the end */
-	if (i < 0)
+	if (way < 0)
 		return drop_without_path(skb);
-	i &= MAX_PATHS - 1;
+	i = way & (MAX_PATHS - 1);
 	verdict = segment_or_send(skb, p, d, c, i, &nids_only);
 	if (verdict)
 		return verdict == MOOT ? CONSUMED : verdict;
+	if (way & WAY_BY_TABLE)
+		count_turn(p, way, skb->len);
 	hinted = d->hint.v && may_follow();
 	if (!(p->flags & (ENTRY_INITIATED | ENTRY_PLAIN)) && (hinted || p->unvalidated >> path_remote(p, i) & 1)) {
 		i = try_path(skb, p, d, i, hinted);

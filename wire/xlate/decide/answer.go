@@ -58,22 +58,22 @@ func (t *step) noteFlow(p *Session) {
 }
 
 // ruledPath returns the path of a packet that a rule of this host or of the peer chooses, or -1.
-func (t outward) ruledPath(p *Session) int {
+func (t outward) ruledPath(p *Session) (int, turn) {
 	f, whole := t.flow(p.LocalNID, p.RemoteNID, true)
 	rule := t.matching(p)
 	if rule < 0 {
 		if !whole {
-			return -1
+			return -1, turn{}
 		}
-		return t.s.answerPath(p, f)
+		return t.s.answerPath(p, f), turn{}
 	}
 	keep := t.c.proto == ip6.TCP && p.is(PerFlow)
 	from, to, _ := t.k.ports(t.c.at)
-	i := t.s.tablePath(p, p.RuleTables[rule], portsOf(from, to), t.k.frame(), keep)
+	i, way := t.s.tablePath(p, p.RuleTables[rule], portsOf(from, to), keep)
 	if i >= 0 && whole && t.s.Rules[rule].OnePath {
 		t.out.Label = f.label()
 	}
-	return i
+	return i, way
 }
 
 // matching returns the first rule of a session that matches the packet, or -1.

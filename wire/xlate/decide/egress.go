@@ -224,13 +224,13 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 		t.noteSent(p, l, t.k.Len)
 		return t.noPath()
 	}
-	ruled := -1
+	ruled, way := -1, turn{}
 	if p.is(Ruled|Answers) && !isPlainSoon(p, l) {
-		ruled = t.ruledPath(p)
+		ruled, way = t.ruledPath(p)
 	}
 	i := ruled
 	if i < 0 && hasChoice(p, l) && t.c.proto == ip6.TCP && t.c.isWhole() {
-		i = t.flowPath(p, l)
+		i, way = t.flowPath(p, l)
 	}
 	if i < 0 {
 		i = t.s.defaultPath(p, l)
@@ -242,6 +242,7 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	if done {
 		return v
 	}
+	way.count(p, i, t.k.frame())
 	hinted := l.Hint != 0 && !t.s.Host.Obstructed
 	if !p.is(Initiated|Plain) && (hinted || p.Unvalidated>>p.path(i).Remote&1 != 0) {
 		if i, hinted = t.tryPath(p, l, i, hinted); i < 0 {

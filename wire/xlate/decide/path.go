@@ -107,16 +107,34 @@ func (f *FlowTable) set(bucket uint32) uint16 {
 	return f.Several
 }
 
-// tablePath returns the path of a packet by a table, or -1; keep: its flow keeps to its home, as long as that
-// can be used.
-func (s *State) tablePath(p *Session, f *FlowTable, ports, n uint32, keep bool) int {
+// turn is what counts a packet in the table by which it has its path; zero: none.
+type turn struct {
+	table  *FlowTable
+	bucket uint32
+	taken  bool // the path is one of several that take turns
+}
+
+// count counts n bytes that leave by path i.
+func (w turn) count(p *Session, i int, n uint32) {
+	f := w.table
+	if f != nil && f == p.Table {
+		f.Bytes[w.bucket] += n
+	}
+	if !w.taken {
+		return
+	}
+	if f.Turns[i] += n * uint32(f.Costs[i]); f.Several&1 == 0 {
+		f.Turns[0] = f.Turns[i]
+	}
+}
+
+// tablePath returns the path of a packet by a table, or -1, and its turn there; keep: its flow keeps to its home,
+// as long as that can be used.
+func (s *State) tablePath(p *Session, f *FlowTable, ports uint32, keep bool) (int, turn) {
 	if f == nil {
-		return -1
+		return -1, turn{}
 	}
 	bucket := weight(roam.L64(p.LocalNID), roam.L64(p.RemoteNID), ports) % Buckets
-	if f == p.Table {
-		f.Bytes[bucket] += n
-	}
 	paths, i := f.set(bucket), -1
 	if keep {
 		i = s.choose(p, &f.Turns, 0, ^(1 << (f.Ways[bucket] & 15)), MaxPaths)
@@ -124,13 +142,10 @@ func (s *State) tablePath(p *Session, f *FlowTable, ports, n uint32, keep bool) 
 	if i < 0 {
 		i = s.choose(p, &f.Turns, 0, ^paths, MaxPaths)
 	}
-	if i < 0 || keep || paths&(paths-1) == 0 {
-		return i
+	if i < 0 {
+		return -1, turn{}
 	}
-	if f.Turns[i] += n * uint32(f.Costs[i]); paths&1 == 0 {
-		f.Turns[0] = f.Turns[i]
-	}
-	return i
+	return i, turn{f, bucket, !keep && paths&(paths-1) != 0}
 }
 
 const (
@@ -152,9 +167,9 @@ func (t outward) watchTCP(p *Session, l *Live) {
 }
 
 // flowPath returns the path to which a segment's connection is pinned, or -1.
-func (t outward) flowPath(p *Session, l *Live) int {
+func (t outward) flowPath(p *Session, l *Live) (int, turn) {
 	if _, ok := t.k.load(t.c.at, 16); !ok {
-		return -1
+		return -1, turn{}
 	}
 	from, to, _ := t.k.ports(t.c.at)
 	flags, _ := t.c.flags(t.k)
@@ -163,13 +178,13 @@ func (t outward) flowPath(p *Session, l *Live) int {
 		t.watchTCP(p, l)
 	}
 	if !keep && !p.is(Placed) {
-		return -1
+		return -1, turn{}
 	}
-	i := t.s.tablePath(p, p.Table, portsOf(from, to), t.k.frame(), keep)
+	i, way := t.s.tablePath(p, p.Table, portsOf(from, to), keep)
 	if i < 0 && p.is(PerFlow) {
-		return t.s.hashedPath(p, portsOf(from, to))
+		return t.s.hashedPath(p, portsOf(from, to)), turn{}
 	}
-	return i
+	return i, way
 }
 
 // hashedPath returns the path of a connection whose session has no table, or -1.
