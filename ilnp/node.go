@@ -20,7 +20,6 @@ type node struct {
 	accounts     accounts
 	preinstalled preinstalled
 	obstructed   obstructions
-	rates        rates
 	rules        ruleSet
 	formerKey    *nidkey.Key  // of the former Node Identifier; nil: unknown
 	ownKey       nidkey.Ready // that of the configuration
@@ -30,7 +29,6 @@ func (c *node) init(cfg Config) {
 	c.cfg = cfg
 	c.cache, c.attention, c.obstructed = newCache(), make(attention), make(obstructions)
 	c.SetKey(cfg.Key)
-	c.rates = make(rates)
 	c.host = newHost(&c.cfg, &c.outbox, &c.agenda)
 	c.host.schedule.Machine = &c.host
 }

@@ -18,8 +18,7 @@ const (
 	trainSize    = 1200                            // bytes of data of each
 	trainBytes   = trainPackets * (trainSize + 70) // on a link, with its own header and those of IPv6, ICMPv6 and nonce
 	trainAgain   = time.Second                     // after one that was lost
-	ratesMost    = 4096                            // paths whose rates are kept
-	ratesFew     = 32                              // of which none is forgotten
+	ratesMost    = 2 * MaxPaths                    // paths of a session whose rates are kept
 )
 
 // pathTrain is the train that is under way on a path.
@@ -29,7 +28,8 @@ type pathTrain struct {
 	check bool // the rate is known: it may have risen
 }
 
-// rates are those of paths, of all sessions.
+// rates are those of the paths of one session. Each session measures its own: a train's answer is what the peer
+// says, and other peers at the same locator have the same paths.
 type rates map[Path]multipath.Rate
 
 // measureRates sends trains along the paths in use whose rates are not known.
@@ -44,7 +44,7 @@ func (c *steering) measureRate(now time.Time, s *session, p Path) { c.sendTrain(
 
 // checkRate sends a train along a path that data fill: they cannot show that it has become faster.
 func (c *steering) checkRate(now time.Time, s *session, p Path, rate float64) {
-	if c.rates[p].Checks(now, rate, trainBytes) {
+	if s.rates[p].Checks(now, rate, trainBytes) {
 		c.sendTrain(now, s, p, true)
 	}
 }
@@ -55,7 +55,7 @@ func (c *steering) checkRate(now time.Time, s *session, p Path, rate float64) {
 func (c *steering) leaveLate(now time.Time, s *session, h *checkedPath) {
 	takes := func(p Path) bool { return slices.Contains(s.entry.Paths, p) && !slices.Contains(s.entry.Long, p) }
 	e := s.reports.estimates[h.Path]
-	if !takes(h.Path) || e == nil || !c.rates[h.Path].IsFilled(now, e.State(now).Out.Most) {
+	if !takes(h.Path) || e == nil || !s.rates[h.Path].IsFilled(now, e.State(now).Out.Most) {
 		return
 	}
 	answers := slices.ContainsFunc(s.check.paths, func(o *checkedPath) bool {
@@ -69,9 +69,9 @@ func (c *steering) leaveLate(now time.Time, s *session, h *checkedPath) {
 
 // doubtRate has a known rate measured anew, unless that was done too often of late.
 func (c *steering) doubtRate(now time.Time, s *session, p Path) bool {
-	r, anew := c.rates[p].Doubted(now, trainBytes)
+	r, anew := s.rates[p].Doubted(now, trainBytes)
 	if anew {
-		c.rates.put(now, p, r)
+		s.rates.put(now, p, s.entry.Paths, r)
 		delete(s.trains, p) // what is under way may wait in a queue
 	}
 	return anew
@@ -81,7 +81,7 @@ func (c *steering) doubtRate(now time.Time, s *session, p Path) bool {
 func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 	r := s.remotes.find(p.Remote)
 	known := r != nil && r.validated && s.update.lists(p.Local.L64)
-	if !known || !c.mayTrain(s, p) || !check && !c.rates[p].Measured(now).Wants {
+	if !known || !c.mayTrain(s, p) || !check && !s.rates[p].Measured(now).Wants {
 		return
 	}
 	if t := s.trains[p]; t != nil {
@@ -90,8 +90,8 @@ func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 		}
 		delete(s.trains, p)
 		if t.check {
-			c.rates.put(now, p, c.rates[p].Checked(now))
-		} else if c.rates.put(now, p, c.rates[p].Without(now)); !c.rates[p].Measured(now).Wants {
+			s.rates.put(now, p, s.entry.Paths, s.rates[p].Checked(now))
+		} else if s.rates.put(now, p, s.entry.Paths, s.rates[p].Without(now)); !s.rates[p].Measured(now).Wants {
 			c.upsert(now, s, s.entry.Paths) // TCP waits no longer
 			return
 		}
@@ -133,7 +133,7 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire
 
 // noteTrain takes the rate of a train.
 func (c *steering) noteTrain(now time.Time, s *session, pr probe, bytes float64) {
-	r := c.rates[pr.path]
+	r := s.rates[pr.path]
 	if pr.train.check {
 		rises := r.IsRise(now, bytes)
 		if r = r.Checked(now); rises {
@@ -144,7 +144,7 @@ func (c *steering) noteTrain(now time.Time, s *session, pr probe, bytes float64)
 	} else {
 		r = r.With(now, bytes)
 	}
-	c.rates.put(now, pr.path, r)
+	s.rates.put(now, pr.path, s.entry.Paths, r)
 }
 
 // arrivalOf returns when a probe arrived, given its answer.
@@ -156,16 +156,19 @@ func (c *steering) arrivalOf(now time.Time, s *session, pr probe, p ilnpwire.Pac
 	return a
 }
 
-// put keeps the rate of a path. A host that moves leaves its paths behind: each time that there are twice as
-// many, those that do not count any more are forgotten.
-func (rs rates) put(now time.Time, p Path, r multipath.Rate) {
-	if n := len(rs); n >= ratesFew && n&(n-1) == 0 {
-		maps.DeleteFunc(rs, func(_ Path, r multipath.Rate) bool { return r.IsOld(now) })
+// put keeps the rate of a path. A host that moves leaves its paths behind: where there are too many, those that do
+// not count any more are forgotten, and then those that are not in use.
+func (rs *rates) put(now time.Time, p Path, used []Path, r multipath.Rate) {
+	if *rs == nil {
+		*rs = make(rates)
 	}
-	if len(rs) >= ratesMost {
-		clear(rs) // they are measured anew
+	if len(*rs) >= ratesMost {
+		maps.DeleteFunc(*rs, func(_ Path, r multipath.Rate) bool { return r.IsOld(now) })
 	}
-	rs[p] = r
+	if len(*rs) >= ratesMost {
+		maps.DeleteFunc(*rs, func(p Path, _ multipath.Rate) bool { return !slices.Contains(used, p) })
+	}
+	(*rs)[p] = r
 }
 
 // mayTrain reports whether the rate of a session's path is measured: in UDP no train is sent.
@@ -185,7 +188,7 @@ func (c *steering) ratesOf(now time.Time, s *session, paths []Path) map[Path]mul
 		case v.isFresh():
 			rates[p] = multipath.Measured{Wants: true}
 		case !v.encap:
-			rates[p] = c.rates[p].Measured(now)
+			rates[p] = s.rates[p].Measured(now)
 		}
 	}
 	return rates

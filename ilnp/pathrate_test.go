@@ -250,24 +250,30 @@ func TestLatePathIsLeft(t *testing.T) {
 	}
 }
 
-// TestRatesOfOldPathsAreForgotten: a host that moves once a second keeps the rates of the paths of late, not of all.
+// TestRatesOfOldPathsAreForgotten: a host that moves once a second keeps the rates of the paths of late, and those of
+// the paths in use, not all.
 func TestRatesOfOldPathsAreForgotten(t *testing.T) {
-	const each, paths = time.Second, 3000
-	rs, now := make(rates), epoch
-	for i := range paths {
-		now = now.Add(each)
-		p := Path{Local: roam.LinkLocator{Link: 1, L64: roam.L64(i)}, Remote: 1}
-		rs.put(now, p, multipath.Rate{}.With(now, 1e6))
-		if lasting := int(multipath.RateLasts / each); len(rs) > 2*lasting {
-			t.Fatalf("%d rates after %d paths, of which %d count", len(rs), i+1, lasting)
+	var rs rates
+	now := epoch
+	at := func(i int) Path { return Path{Local: roam.LinkLocator{Link: 1, L64: roam.L64(i)}, Remote: 1} }
+	for i := range 3000 {
+		now = now.Add(time.Second)
+		used := []Path{at(i), at(max(i-1, 0))}
+		rs.put(now, at(i), used, multipath.Rate{}.With(now, 1e6))
+		if len(rs) > ratesMost {
+			t.Fatalf("%d rates after %d paths", len(rs), i+1)
 		}
-		if !rs[p].Measured(now).Wants {
+		if !rs[at(i)].Measured(now).Wants {
 			t.Fatal("one train suffices")
 		}
-	}
-	for i := paths - 100; i < paths; i++ {
-		if _, ok := rs[Path{Local: roam.LinkLocator{Link: 1, L64: roam.L64(i)}, Remote: 1}]; !ok {
-			t.Fatalf("the rate of path %d is gone after %v", i, time.Duration(paths-i)*each)
+		for _, p := range used {
+			if _, ok := rs[p]; !ok {
+				t.Fatalf("after %d paths the rate of one in use is gone", i+1)
+			}
 		}
+	}
+	rs.put(now.Add(multipath.RateLasts-time.Second), at(3000), nil, multipath.Rate{})
+	if _, ok := rs[at(2999)]; !ok {
+		t.Error("a rate that counts is forgotten though there is space")
 	}
 }

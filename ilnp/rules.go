@@ -59,21 +59,36 @@ func (c *Core) SetRules(now time.Time, number uint32, set flowrule.Set) {
 }
 
 // ruledFor returns the paths by which only flows with rules may leave, given those for all
-// others: from usable locators that the correspondent has acknowledged, to validated ones. The
-// hard mode announces no reserve, so there are none.
+// others: from usable locators that the correspondent has acknowledged, on links that rules may
+// use, to validated ones. The hard mode announces no reserve, so there are none.
 func (c *pathChoice) ruledFor(now time.Time, s *session, p Entry) []Path {
 	if p.Rules.Mask == 0 || s.state != Established || len(p.Paths) == 0 {
 		return nil
 	}
 	sources := slices.DeleteFunc(placesOf(c.host.usable(now)), func(l roam.LinkLocator) bool {
 		used := slices.ContainsFunc(p.Paths, func(p Path) bool { return p.Local == l })
-		return used || !s.update.lists(l.L64) || !slices.Contains(s.known, l.L64)
+		unused := !c.rules.use(p.Rules, c.host.names[l.Link])
+		return used || unused || !s.update.lists(l.L64) || !slices.Contains(s.known, l.L64)
 	})
 	targets := slices.DeleteFunc(s.remotes.targets(), func(l roam.L64) bool { return !s.remotes.find(l).validated })
+	sources, targets = sources[:min(len(sources), MaxPaths)], targets[:min(len(targets), MaxRemote)]
+	for len(sources) > 0 && len(targets) > 1 && lcm(len(sources), len(targets)) > MaxPaths {
+		targets = targets[:len(targets)-1] // cross would leave out a source, and a rule may have only that one
+	}
 	paths := slices.DeleteFunc(c.obstructed.without(s.remoteNID, cross(sources, targets)), func(p Path) bool {
 		return s.bad[p] || s.avoids(p)
 	})
 	return paths[:max(0, min(len(paths), MaxPaths-len(p.Paths)-len(p.Reserve)))]
+}
+
+// use reports whether rules of a session may send flows by a link. One that names no links has all.
+func (r *ruleSet) use(of RuleUse, link string) bool {
+	for i, rule := range r.Set {
+		if links := rule.Uses(); of.Mask>>i&1 != 0 && (len(links) == 0 || slices.Contains(links, link)) {
+			return true
+		}
+	}
+	return false
 }
 
 // marks reports whether a rule of a session sends each of its flows by one path at a time. The data

@@ -216,3 +216,37 @@ func TestRulesFollowLinks(t *testing.T) {
 		t.Errorf("other preferences, and costs are %v as before", now)
 	}
 }
+
+// TestRuleReachesItsLinkAmongMany: a rule's link has a path though there are more pairs of links and locators of the
+// peer than an entry has places for.
+func TestRuleReachesItsLinkAmongMany(t *testing.T) {
+	byName := func(c *Config) { c.Place = func(link string) int { return int(link[0] - 'a') } }
+	for _, named := range [][]string{{"f"}, {"b", "c", "d", "e", "f"}} {
+		b := newBench(t, inMode(Soft), byName)
+		for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			b.link(roam.LinkID(i+1), name, netA+roam.L64(i))
+		}
+		b.open(netP, netP+1, netP+2, netP+3)
+		b.pass(time.Second)
+		b.setRules(1, flowrule.Set{{Policy: flowrule.Failover, Links: named}})
+		s := b.sessionOf(theKey)
+		for _, r := range s.remotes {
+			r.validated = true
+		}
+		for _, l := range s.update.listing {
+			s.known = append(s.known, l.l64)
+		}
+		b.upsert(b.now, s, s.entry.Paths)
+		b.drain()
+		e := b.entries[theKey]
+		for _, name := range named {
+			link := roam.LinkID(name[0] - 'a' + 1)
+			if !slices.ContainsFunc(e.Ruled, func(p Path) bool { return p.Local.Link == link }) {
+				t.Errorf("rule of %v: %s has no path among %v", named, name, e.Ruled)
+			}
+		}
+		if e.RuleTables[0] == nil {
+			t.Errorf("rule of %v has no table", named)
+		}
+	}
+}

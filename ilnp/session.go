@@ -47,6 +47,7 @@ type session struct {
 	passages      map[Path]passage
 	multipath     multipath.Machine[Path]
 	trains        map[Path]*pathTrain
+	rates         rates
 	size          sizeCheck
 	opened        int      // probes in UDP that were to open a firewall
 	owned         bool     // it owns the record's name (see ownership)

@@ -53,7 +53,7 @@ func (e *Estimator) HandleReport(r PathReport) error {
 	step := time.Duration(int32(r.Clock-e.last.Clock)) * time.Microsecond
 	least, most := r.Sent.Sub(e.last.Came), r.Came.Sub(e.last.Sent)
 	switch {
-	case step < least-clockNoise || step > most+clockNoise:
+	case step < least-clockNoise(least) || step > most+clockNoise(most):
 		e.known = false
 		return ErrReportClock
 	case step <= 0:
@@ -71,8 +71,12 @@ func (e *Estimator) HandleReport(r PathReport) error {
 	return nil
 }
 
-// clockNoise is how far clocks of two hosts run apart between two reports, and be read late.
-const clockNoise = 5 * time.Millisecond
+// clockNoise returns how far the clocks of two hosts run apart between two reports, and are read late. Each may be fast
+// or slow by 100 ppm if nothing corrects it.
+func clockNoise(between time.Duration) time.Duration {
+	const least, part = 5 * time.Millisecond, 5000
+	return max(least, between/part)
+}
 
 // begin takes a first report, with which later ones are compared.
 func (e *Estimator) begin(r PathReport) error {

@@ -374,3 +374,30 @@ func FuzzEstimator(f *testing.F) {
 		}
 	})
 }
+
+// TestEstimatorAfterAPause: clocks of hosts run apart, the further the longer nothing is asked: no peer lies by that.
+// What lies further apart than clocks run is refused also then.
+func TestEstimatorAfterAPause(t *testing.T) {
+	for _, c := range []struct {
+		pause time.Duration
+		ppm   int64 // that the other end's clock is fast
+		want  error
+	}{
+		{5 * time.Minute, 50, nil},
+		{5 * time.Minute, -50, nil},
+		{9 * time.Minute, 190, nil},
+		{5 * time.Minute, 300, ErrReportClock},
+		{5 * time.Minute, -300, ErrReportClock},
+		{150 * ms, 50_000, ErrReportClock},
+	} {
+		w := newWay()
+		w.rtt = ms
+		w.run(t, 20, 150*ms)
+		w.est.Rest()
+		r := w.next(c.pause)
+		r.Clock += uint32(c.pause.Microseconds() * c.ppm / 1_000_000)
+		if err := w.est.HandleReport(r); !errors.Is(err, c.want) {
+			t.Errorf("after %v by a clock that is %d ppm fast: %v, want %v", c.pause, c.ppm, err, c.want)
+		}
+	}
+}
