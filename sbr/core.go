@@ -88,8 +88,8 @@ type Core struct {
 	mostHosts int    // before old ones are forgotten
 	asked     uint16 // number of the latest question to an inside node
 
-	claims     []claim                    // updates with other nonces than their flows', the latest last
-	incomplete map[fragmented]*incomplete // messages of which fragments are missing
+	claims     []claim     // updates with other nonces than their flows', the latest last
+	incomplete incompletes // messages of which fragments are missing
 	out        []Output
 }
 
@@ -100,7 +100,7 @@ func New(coalesce time.Duration, port uint16, maxFlows int, probe Probe) *Core {
 	return &Core{
 		coalesce: coalesce, port: port, maxFlows: maxFlows, flows: make(map[FlowKey]*flow),
 		probe: probe, hosts: make(map[roam.ILV]*host), mostHosts: fewHosts,
-		table: NewTable(Policy{}, nil), incomplete: make(map[fragmented]*incomplete),
+		table: NewTable(Policy{}, nil), incomplete: make(incompletes),
 	}
 }
 
@@ -383,7 +383,7 @@ func (c *Core) PollTimeout() (time.Time, bool) {
 	if due := c.watch.due; !due.IsZero() && (!ok || due.Before(next)) {
 		next, ok = due, true
 	}
-	if due, waits := c.fragmentsDue(); waits && (!ok || due.Before(next)) {
+	if due, waits := c.incomplete.due(); waits && (!ok || due.Before(next)) {
 		next, ok = due, true
 	}
 	return next, ok

@@ -56,7 +56,7 @@ func (c *Core) join(now time.Time, p Packet) (whole Packet, ok bool) {
 	m := c.incomplete[key]
 	if m == nil {
 		of := c.ownerOf(p)
-		if !c.hasSpace(p.Inside, of) {
+		if !c.incomplete.hasSpace(p.Inside, of) {
 			c.refuse(p, Incomplete)
 			return p, false
 		}
@@ -101,10 +101,13 @@ func (c *Core) ownerOf(p Packet) (of owner) {
 	return of
 }
 
+// incompletes are those of both sides.
+type incompletes map[fragmented]*incomplete
+
 // hasSpace reports whether one more message from a side may wait for fragments.
-func (c *Core) hasSpace(inside bool, of owner) bool {
+func (list incompletes) hasSpace(inside bool, of owner) bool {
 	all, unvalidated, same := 0, 0, 0
-	for k, m := range c.incomplete {
+	for k, m := range list {
 		switch {
 		case k.inside != inside:
 			continue
@@ -131,9 +134,9 @@ func (c *Core) forgetFragments(now time.Time) {
 	}
 }
 
-// fragmentsDue returns when forgetFragments has something to do next; false: never.
-func (c *Core) fragmentsDue() (due time.Time, ok bool) {
-	for _, m := range c.incomplete {
+// due returns when forgetFragments has something to do next; false: never.
+func (list incompletes) due() (due time.Time, ok bool) {
+	for _, m := range list {
 		if !ok || m.until.Before(due) {
 			due, ok = m.until, true
 		}

@@ -76,7 +76,7 @@ func TestUpdateInFragments(t *testing.T) {
 		u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: manyLocators(internal, 200)}
 		b.handlePieces(true, encap, mine, theirs, outward, u, 7, -1)
 		m, out := b.joined(1)
-		if m.Src.L64 != siteA || m.Encapsulated != encap || len(out.Locators) != 2 || len(b.internalOf(out.Locators)) > 0 {
+		if m.Src.L64 != siteA || m.Encapsulated != encap || len(out.Locators) != 2 || len(b.policy.internalOf(out.Locators)) > 0 {
 			t.Errorf("outside %+v %+v", m, out)
 		}
 		b.handle(false, theirs, roam.ILV{L64: siteB, NID: insideNID}, inward, out.Ack())
@@ -119,7 +119,7 @@ func TestFragmentsMissing(t *testing.T) {
 		t.Errorf("%d wait for fragments, refused %v", len(b.incomplete), b.refused)
 	}
 	b.handlePieces(true, false, mine, theirs, outward, u, 1, -1)
-	if _, out := b.joined(1); len(b.internalOf(out.Locators)) > 0 {
+	if _, out := b.joined(1); len(b.policy.internalOf(out.Locators)) > 0 {
 		t.Errorf("outside %+v", out)
 	}
 	// Fragments of no use are not collected beyond the bound.
@@ -158,7 +158,7 @@ func TestFragmentsAreShared(t *testing.T) {
 		t.Errorf("%d wait for fragments, %d are refused", n, len(b.refused))
 	}
 	b.handlePieces(true, false, roam.ILV{L64: internal, NID: other.Inside}, theirs, inward, u, 1, -1)
-	if m, out := b.joined(1); m.Src.NID != other.Inside || len(b.internalOf(out.Locators)) > 0 {
+	if m, out := b.joined(1); m.Src.NID != other.Inside || len(b.policy.internalOf(out.Locators)) > 0 {
 		t.Errorf("of another flow: %+v, %+v", m, out)
 	}
 }

@@ -18,11 +18,6 @@ func (p Policy) internalOf(list []ilnp.LocatorEntry) (internal []roam.L64) {
 	return internal
 }
 
-func (c *Core) isInternal(l roam.L64) bool {
-	_, internal := c.policy.Inside(l)
-	return internal
-}
-
 // sealOut decides about an update or acknowledgement from inside with a MAC. Its body is covered
 // by the MAC, so only its addresses change: an update passes if its sender lists no internal
 // locator. The flow's own node announces the site's locators from then on, and the border none.
@@ -31,7 +26,7 @@ func (c *Core) sealOut(f *flow, own bool, u ilnp.LocatorUpdate) (why Refusal, de
 	if own {
 		c.seal(f)
 	}
-	if u.Operation == ilnp.Advertisement && len(c.internalOf(u.Locators)) > 0 {
+	if u.Operation == ilnp.Advertisement && len(c.policy.internalOf(u.Locators)) > 0 {
 		return SealedInternal, true
 	}
 	if own && u.Operation == ilnp.Advertisement {

@@ -115,7 +115,7 @@ func passesVouch(t *testing.T, b *border, link roam.LinkID) {
 			to = 1
 		}
 		m, out := b.take(to)
-		if m.Vouch == nil || *m.Vouch != vouch || inside && len(b.internalOf(out.Locators)) > 0 {
+		if m.Vouch == nil || *m.Vouch != vouch || inside && len(b.policy.internalOf(out.Locators)) > 0 {
 			t.Errorf("inside %t: %+v %+v; refused %v", inside, m, out, b.refused)
 		}
 	}
@@ -134,7 +134,7 @@ func passesProof(t *testing.T, b *border, inside roam.LinkID) {
 	b.drain()
 	m, out := b.take(1)
 	if m.Proof == nil || *m.Proof != proof || m.Src.L64 != siteA || len(out.Locators) != 2 ||
-		len(b.internalOf(out.Locators)) > 0 {
+		len(b.policy.internalOf(out.Locators)) > 0 {
 		t.Errorf("outside %+v %+v", m, out)
 	}
 	proof.Step = ilnp.ProofAnswer
