@@ -14,7 +14,9 @@ import (
 //
 // The only path in use is not counted by itself as a rule. It is for a while when nothing comes although
 // probes are answered, or when the correspondent complains: either end's data may be dropped.
-// Then data leave it for a path that answers, which may deliver them or not.
+// Then data leave it for a path that answers, which may deliver them or not. If paths for rules, or
+// for answers to them, exist beside it, what comes by these hides that nothing comes, but all are probed
+// regularly, so all are counted.
 
 // blackHoleLeast is how many packets must have been sent since anything arrived.
 const blackHoleLeast = 10
@@ -44,13 +46,30 @@ func (c *liveness) endCounting(now time.Time, s *session) {
 	}
 }
 
-// couldCarry reports whether a path could take what the only one in use drops. If none has
-// answered of late, they are probed.
-func (c *liveness) couldCarry(now time.Time, s *session) (could bool) {
-	if len(s.carriers()) > 1 {
+// carries reports whether a path, by which packets of a session may leave, delivers what is sent there, or would for
+// all that is known: it has answered of late, and its reports show that nothing was sent there that is missing.
+func carries(now time.Time, s *session, p Path) bool {
+	h, e := s.check.find(p), s.reports.estimates[p]
+	if e == nil {
 		return false
 	}
+	out := e.State(now).Out
+	isIdle := out.Life == multipath.LifeUnknown && out.Missing == 0 && !out.At.IsZero()
+	answers := h != nil && h.avoided.IsZero() && now.Sub(h.Heard()) < checkLately
+	return out.Life == multipath.Lives || isIdle && answers
+}
+
+// couldCarry reports whether another path could take what the only one drops. If none has
+// answered of late, they are probed. Those that rules take are judged by their reports: carries.
+func (c *liveness) couldCarry(now time.Time, s *session, only Path) (could bool) {
+	if !s.entry.isOnly(only) {
+		return false
+	}
+	taken := s.carriers()
 	for _, p := range c.others(now, s) {
+		if slices.Contains(taken, p) {
+			continue
+		}
 		o := s.check.of(p)
 		switch {
 		case o.avoided.IsZero() && now.Sub(o.Heard()) < checkLately:
@@ -62,15 +81,12 @@ func (c *liveness) couldCarry(now time.Time, s *session) (could bool) {
 	return could
 }
 
-// leaveBlackHole avoids a path in use on which nothing arrives of what is sent, by reports about
-// its direction out.
+// leaveBlackHole avoids a path in use, by all packets or by those with rules, on which nothing arrives of what is sent,
+// by reports about its direction out.
 func (c *liveness) leaveBlackHole(now time.Time, s *session, p Path, out multipath.Direction) {
-	isCarrying := func(o Path) bool {
-		other := s.reports.estimates[o]
-		return o != p && other != nil && other.State(now).Out.Life == multipath.Lives
-	}
+	taken, isCarrying := s.carriers(), func(o Path) bool { return o != p && carries(now, s, o) }
 	if out.Life != multipath.Dead || out.Missing < blackHoleLeast || out.Still < c.timingOf(p).Every*3/4 || s.avoids(p) ||
-		!slices.Contains(s.entry.Paths, p) || !slices.ContainsFunc(s.entry.Paths, isCarrying) && !c.couldCarry(now, s) {
+		!slices.Contains(taken, p) || !slices.ContainsFunc(taken, isCarrying) && !c.couldCarry(now, s, p) {
 		return
 	}
 	h := s.check.of(p)
@@ -97,7 +113,7 @@ func (c *liveness) useAgain(now time.Time, s *session, h *checkedPath) {
 // so at neither end it seems silent meanwhile, which shows sooner that the path has died: between two questions there
 // is time for that.
 func (c questions) askOnly(now time.Time, s *session, h *checkedPath) {
-	if len(s.carriers()) != 1 || h.IsClean() || !s.asksReport() {
+	if !s.entry.isOnly(h.Path) || h.IsClean() || !s.asksReport() {
 		return
 	}
 	c.suspectLoss(now, s)
@@ -116,7 +132,7 @@ func (c questions) losesData(now time.Time, s *session, h *checkedPath) bool {
 	switch {
 	case h.delivered(now):
 		return false
-	case len(s.carriers()) > 1 || !s.asksReport() || now.Sub(d.seen) < deliverMost:
+	case !s.entry.isOnly(h.Path) || !s.asksReport() || now.Sub(d.seen) < deliverMost:
 		return true
 	case now.Sub(d.lossy) > countsFor:
 		d.lossy = now

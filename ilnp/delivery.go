@@ -106,11 +106,12 @@ func (k *pathCheck) waitsLonger(than *checkedPath) bool {
 	})
 }
 
-// isCounted reports whether the correspondent counts what arrives along one of several paths in use, or along the
-// only one, of which counts have shown of late that it loses probes and not data.
+// isCounted reports whether the correspondent counts what arrives along one of several paths in use, those for rules
+// and for answers to them among them, or along the only one, of which counts have shown of late that it loses probes
+// and not data.
 func (c questions) isCounted(now time.Time, s *session, h *checkedPath) bool {
-	isOne := len(s.entry.Paths) > 1 || h.delivered(now)
-	return isOne && s.asksReport() && s.entry.Counted && slices.Contains(s.entry.Paths, h.Path)
+	isOne := len(s.carriers()) > 1 || h.delivered(now)
+	return isOne && s.asksReport() && s.entry.Counted && slices.Contains(s.carriers(), h.Path)
 }
 
 // noteAsked takes that such a question was answered, with counts or without.

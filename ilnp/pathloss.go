@@ -100,7 +100,7 @@ func (c *liveness) takeLoss(now time.Time, s *session, pr probe, r ilnpwire.Repo
 func (c *liveness) endLoss(now time.Time, s *session) {
 	c.disarm(&s.schedule, timerLoss)
 	c.wishCounts(now, s, s.reports.wished)
-	if !s.isSeveral(s.entry.Paths) && len(s.entry.Paths) > 0 {
+	if !s.isSeveral(s.carriers()) && len(s.entry.Paths) > 0 {
 		c.askAside(now, s, probe{path: s.entry.Paths[0]})
 	}
 }

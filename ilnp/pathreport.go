@@ -58,8 +58,8 @@ func (s *session) mayReport() bool {
 	return s.state == Established && s.reports.unfilled < reportsUnfilled && (s.keys == nil || s.keys.out != nil)
 }
 
-// isSeveral reports whether a session uses several paths, would if it did not avoid one, did until a
-// moment ago, or may have to change over as its only one seems to drop data.
+// isSeveral reports whether a session uses several paths, those for rules and for answers to them among them, would
+// if it did not avoid one, did until a moment ago, or may have to change over as its only one seems to drop data.
 func (s *session) isSeveral(paths []Path) bool {
 	return len(paths) > 1 || s.isAvoiding() || len(s.left) > 0 || !s.check.counts.IsZero()
 }
@@ -74,7 +74,7 @@ func (c *node) countsPaths(s *session, paths []Path) bool {
 // shown since the entry was written.
 func (c *steering) wishCounts(now time.Time, s *session, wished bool) {
 	s.reports.wished = wished
-	if s.entry.Seq != 0 && s.entry.Counted != c.countsPaths(s, s.entry.Paths) {
+	if s.entry.Seq != 0 && s.entry.Counted != c.countsPaths(s, s.carriers()) {
 		c.upsert(now, s, s.entry.Paths)
 	}
 }
@@ -93,7 +93,7 @@ func (c *node) askReport(pr *probe) {
 		return
 	}
 	pr.report, pr.sealed = true, asksSealed(s)
-	pr.counts, pr.answers = s.entry.Counted && s.isSeveral(s.entry.Paths), c.rules.marks(s.entry.Rules)
+	pr.counts, pr.answers = s.entry.Counted && s.isSeveral(s.carriers()), c.rules.marks(s.entry.Rules)
 	if pr.counts {
 		pr.cost = s.multipath.RateCost(pr.path)
 		pr.left, pr.counted = c.cfg.PathCounts(s.key, pr.countsOf())

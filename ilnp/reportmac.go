@@ -118,7 +118,7 @@ func (r *pathReports) seekMACs() {
 // what the peer has counted.
 func (c questions) askInstead(now time.Time, s *session, pr probe, e *estimate) {
 	own := pr.sealed && pr.about == Path{}
-	if s.keys == nil || !own || !sealsReports(s) || !slices.Contains(s.entry.Paths, pr.path) {
+	if s.keys == nil || !own || !sealsReports(s) || !slices.Contains(s.carriers(), pr.path) {
 		return
 	}
 	if e.aside == nil {

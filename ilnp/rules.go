@@ -131,6 +131,9 @@ func (s *session) carriers() []Path { return s.entry.carriers() }
 
 func (e Entry) carriers() []Path { return slices.Concat(e.Paths, e.Ruled, e.Back) }
 
+// isOnly reports whether a path is the only one of all packets that neither rules nor answers to them send elsewhere.
+func (e Entry) isOnly(p Path) bool { return len(e.Paths) == 1 && e.Paths[0] == p }
+
 // delayOf returns the round-trip time of a path; false: it is not known.
 func (s *session) delayOf(p Path) (time.Duration, bool) {
 	if h := s.check.find(p); h != nil && h.Mean() > 0 {
@@ -219,7 +222,7 @@ func (s *session) doubtOf(h *checkedPath, t multipath.Timing) time.Duration {
 	switch {
 	case len(s.carriers()) == 1 || h.mute:
 		return 0
-	case len(s.entry.Paths) == 1 && s.entry.Paths[0] == h.Path:
+	case s.entry.isOnly(h.Path):
 		return min(t.Doubt, 2*t.Silence)
 	}
 	return t.Doubt

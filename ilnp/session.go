@@ -320,7 +320,6 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,
 		ICMPRule:    s.ruleOfICMP(),
 		Unrecorded:  !s.owned,
-		Counted:     c.countsPaths(s, paths),
 		Unconfirmed: c.isUnfollowed(s),
 		MACKey:      s.keyIn(),
 		Paths:       paths, Accept: s.acceptFor(now, paths), Grace: 2 * cmp.Or(s.leastRTT, s.rtt),
@@ -342,6 +341,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	if p.Answers = s.reports.answers && s.state == Established; p.Answers {
 		p.Back = c.backFor(s, p)
 	}
+	p.Counted = c.countsPaths(s, p.carriers())
 	c.choose(now, s, &p)
 	if s.entry.Seq != 0 && s.astray != recalled && sameEntry(p, s.entry) {
 		return

@@ -44,11 +44,12 @@ func TestPathThatFlapsTenTimesASecond(t *testing.T) {
 // In the soft mode it is the only one in use.
 func TestPathThatDropsDataAlone(t *testing.T) {
 	for _, mode := range []ilnp.Mode{ilnp.Duality, ilnp.Soft} {
-		t.Run(mode.String(), func(t *testing.T) { dropDataAlone(t, mode) })
+		t.Run(mode.String(), func(t *testing.T) { dropDataAlone(t, mode, func(*forked) {}) })
 	}
 }
 
-func dropDataAlone(t *testing.T, mode ilnp.Mode) {
+// dropDataAlone judges what is lost on a path that drops data, of hosts as begin leaves them.
+func dropDataAlone(t *testing.T, mode ilnp.Mode, begin func(*forked)) {
 	most, inUse := 2*time.Second, 2
 	if mode == ilnp.Soft {
 		most, inUse = 5*time.Second, 1
@@ -59,6 +60,7 @@ func dropDataAlone(t *testing.T, mode ilnp.Mode) {
 		"down": func(up bool) bool { return !up },
 	} {
 		p := newForked(t, mode, multipath.Normal, 1, near)
+		begin(p)
 		p.Tap = func(q Packet) *Packet {
 			up := q.Src.L64 == netB
 			if q.Control == nil && (up || q.Dst.L64 == netB) && drops(up) {
