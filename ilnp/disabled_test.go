@@ -11,7 +11,8 @@ import (
 // announce tells that netA is on link 1 under a name, or not any more.
 func (b *bench) announce(name string, present bool) {
 	at := roam.LinkLocator{Link: 1, L64: netA}
-	b.HandleLocator(b.now, roam.PrefixEvent{LinkLocator: at, Present: present, Preferred: roam.Infinite, LinkName: name})
+	b.HandleLocator(b.now,
+		roam.PrefixEvent{LinkLocator: at, Present: present, Preferred: roam.Infinite, LinkName: name})
 	b.drain()
 }
 

@@ -27,7 +27,8 @@ func (b *border) fallsBack(what string, p Packet, link roam.LinkID) {
 	b.HandleFallback(Forward, true)
 	b.HandlePacket(b.now, p)
 	if b.drain(); len(b.sent) != 1 || b.sent[0].Link != link || !bytes.Equal(b.sent[0].Packet, p.Bytes) {
-		b.Errorf("%s: forward sends %+v, refused %v; want %x by link %d", what, b.sent, b.refused, p.Bytes, link)
+		b.Errorf("%s: forward sends %+v, refused %v; want %x by link %d",
+			what, b.sent, b.refused, p.Bytes, link)
 	}
 	b.sent, b.refused = nil, nil
 	b.HandleFallback(Drop, true)
@@ -65,7 +66,8 @@ func TestErrorAboutHairpin(t *testing.T) {
 	}
 	b.sent = nil
 	for _, quoted := range [][]byte{
-		upper(t, came, theirs, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5), upper(t, mine, other, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5),
+		upper(t, came, theirs, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5),
+		upper(t, mine, other, 17, 1, 2, 3, 4, 0, 9, 0, 0, 5),
 	} {
 		b.refused = nil
 		b.HandlePacket(b.now, Packet{Bytes: plainError(t, other, came, quoted), Inside: true, Link: 9})

@@ -10,10 +10,14 @@ import (
 )
 
 var (
-	lost    = ilnp.Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}} // of a node that has lost its state
-	atSite  = roam.ILV{L64: siteA, NID: insideNID}
-	ofHost  = ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: internal, Lifetime: 9}}}
-	ofOther = ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: remote, Lifetime: 9}}}
+	lost   = ilnp.Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}} // of a node that has lost its state
+	atSite = roam.ILV{L64: siteA, NID: insideNID}
+	ofHost = ilnp.LocatorUpdate{
+		Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: internal, Lifetime: 9}},
+	}
+	ofOther = ilnp.LocatorUpdate{
+		Operation: ilnp.Advertisement, Locators: []ilnp.LocatorEntry{{L64: remote, Lifetime: 9}},
+	}
 )
 
 // newRenewing is a border with a flow that is announced.

@@ -41,7 +41,8 @@ func TestFactsWithoutRoute(t *testing.T) {
 	host := nettest.New(t)
 	host.Run("ip", "link", "add", "wan0", "type", "veth", "peer", "name", "isp0")
 	for _, link := range []string{"wan0", "isp0"} {
-		host.Run("ip", "link", "set", link, "addrgenmode", "none", "up") // without addresses nothing else is told
+		// Without addresses nothing else is told.
+		host.Run("ip", "link", "set", link, "addrgenmode", "none", "up")
 	}
 	host.Run("ip", "-6", "route", "add", "default", "dev", "wan0")
 	done := make(chan struct{})

@@ -21,7 +21,8 @@ func (r *rig) sums(p *ilnp.Entry, uplinks []roam.L64, physical ...roam.L64) {
 	var es []UplinkEntry
 	for _, l := range uplinks {
 		local := roam.LinkLocator{Link: loopback, L64: l}
-		es = append(es, UplinkEntry{Local: local, Usable: true, MTU: 1500, Physical: slices.Contains(physical, l)})
+		isPhysical := slices.Contains(physical, l)
+		es = append(es, UplinkEntry{Local: local, Usable: true, MTU: 1500, Physical: isPhysical})
 	}
 	r.must(r.SetUplinks(es))
 	p.Seq++

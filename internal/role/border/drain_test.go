@@ -169,7 +169,8 @@ func TestSetDrainedBesideSilent(t *testing.T) {
 	r := newRole(t)
 	r.silence(t, providerB)
 	now := time.Unix(1_000_100, 0)
-	wantRefused(t, r.setDrained(now, "wan0", true), control.CodeConflict, "packets from fd00:0:1::/64", "wan1 is silent")
+	err := r.setDrained(now, "wan0", true)
+	wantRefused(t, err, control.CodeConflict, "packets from fd00:0:1::/64", "wan1 is silent")
 	if r.leaves(internal) != 1 || r.drained["wan0"] {
 		t.Errorf("a refusal changed something: %v", r.drained)
 	}

@@ -85,7 +85,8 @@ func TestReloadOfFallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := ilnp.BuildError(outside, host, ilnp.Nonce{}, ilnp.ErrorMessage{Type: ilnp.TypePacketTooBig, Quoted: sent})
+	tooBig := ilnp.ErrorMessage{Type: ilnp.TypePacketTooBig, Quoted: sent}
+	e, err := ilnp.BuildError(outside, host, ilnp.Nonce{}, tooBig)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,11 +57,13 @@ func TestSpoiltLine(t *testing.T) {
 		change     func(book) (book, error)
 		gone, news []roam.NID
 	}{
-		"as before":                  {bad + a + b, add, nil, []roam.NID{nodeD}},
-		"a bad option":               {bad + a + "nid=1:2:3:5 bogus=1 b\n", add, nil, []roam.NID{nodeD}},
-		"a bad identifier":           {bad + a + "nid=1:2:3 b\n", add, nil, []roam.NID{nodeD}},
-		"in place of another fault":  {a + "nid=1:2:3:5 bogus=1 b\n", add, nil, []roam.NID{nodeD}},
-		"a part of a record":         {bad + "nid=1:2:3:4 a\nnid=1:2:3:4 y=n a\n" + b, add, nil, []roam.NID{nodeD}},
+		"as before":                 {bad + a + b, add, nil, []roam.NID{nodeD}},
+		"a bad option":              {bad + a + "nid=1:2:3:5 bogus=1 b\n", add, nil, []roam.NID{nodeD}},
+		"a bad identifier":          {bad + a + "nid=1:2:3 b\n", add, nil, []roam.NID{nodeD}},
+		"in place of another fault": {a + "nid=1:2:3:5 bogus=1 b\n", add, nil, []roam.NID{nodeD}},
+		"a part of a record": {
+			bad + "nid=1:2:3:4 a\nnid=1:2:3:4 y=n a\n" + b, add, nil, []roam.NID{nodeD},
+		},
 		"a command takes one out":    {a + "nid=1:2:3 b\n", remove, []roam.NID{nodeC}, nil},
 		"a line is deleted":          {"# more\n what # bad\n" + a, add, []roam.NID{nodeB}, []roam.NID{nodeD}},
 		"so is that with a fault":    {a, add, []roam.NID{nodeB}, []roam.NID{nodeD}},

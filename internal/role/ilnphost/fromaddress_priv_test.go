@@ -38,7 +38,8 @@ func TestIdentifierOfALaterAddress(t *testing.T) {
 			host.Do(func() {
 				nid, err = identity(ctx, cfg, slog.New(slog.DiscardHandler), func(what string) {
 					if waited = append(waited, what); tc.then != "" {
-						notAdded = exec.Command("ip", "addr", "add", tc.then, "dev", "up0", "nodad").Run()
+						notAdded = exec.Command(
+							"ip", "addr", "add", tc.then, "dev", "up0", "nodad").Run()
 					}
 				})
 			})
