@@ -74,7 +74,7 @@ func TestOutsideLosesState(t *testing.T) {
 	}
 }
 
-// Updates of hosts with keys pass as well, and nobody has the border take a flow for one with MACs but its nodes.
+// Updates of hosts with keys pass as well. Only its own nodes have a flow count as one with MACs.
 func TestSealedLosesState(t *testing.T) {
 	b := newRenewing(t)
 	u := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: siteSet}
