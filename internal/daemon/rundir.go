@@ -14,14 +14,24 @@ import (
 )
 
 // runDirFile names the file that holds the run directory of the last daemon, until what it did is restored: all that a
-// successor adopts, and `roam down` undoes, lies there.
+// successor adopts, and `roam down` undoes, lies there. Its second line names the network namespace of that daemon: a
+// state directory that was copied into another one says nothing of what was done here.
 func runDirFile(cfg config.Config) string { return filepath.Join(cfg.Host.StateDir, "run_dir") }
 
 func keepRunDir(cfg config.Config) error {
 	if err := os.MkdirAll(cfg.Host.StateDir, 0o755); err != nil {
 		return err
 	}
-	return durable.Replace(runDirFile(cfg), []byte(cfg.Host.RunDir+"\n"), 0o644)
+	return durable.Replace(runDirFile(cfg), []byte(cfg.Host.RunDir+"\n"+namespace()+"\n"), 0o644)
+}
+
+// namespace names the network namespace of this process; "" where none can be read.
+func namespace() string {
+	name, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // checkRunDir refuses a run directory while another one holds what a daemon of this configuration's state directory
@@ -35,7 +45,10 @@ func checkRunDir(cfg config.Config) error {
 		return fmt.Errorf("read the run directory of the last daemon: %w", err)
 	}
 	last := cfg
-	last.Host.RunDir = strings.TrimSpace(string(text))
+	dir, where, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if last.Host.RunDir = dir; where != namespace() {
+		return nil
+	}
 	if last.Host.RunDir == cfg.Host.RunDir || !exists(last.InForce()) && !exists(last.Journal()) {
 		return nil
 	}

@@ -42,6 +42,15 @@ func TestChangedRunDirectory(t *testing.T) {
 			if err := checkRunDir(before); err != nil {
 				t.Errorf("a daemon with the same one: %v", err)
 			}
+			copied := next
+			copied.Host.StateDir = t.TempDir()
+			note := before.Host.RunDir + "\nnet:[1]\n"
+			if err := os.WriteFile(runDirFile(copied), []byte(note), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := checkRunDir(copied); err != nil {
+				t.Errorf("a daemon with a state directory out of another network namespace: %v", err)
+			}
 			if rebooted {
 				err = os.RemoveAll(before.Host.RunDir)
 			} else {

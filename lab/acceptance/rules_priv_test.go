@@ -260,8 +260,12 @@ func (r *ruled) remakeGroup(t *testing.T) {
 			return false
 		}
 		r.sendsInGroup(t, port, 20)
-		got, n := r.tap.shares(uint16(port))
-		return n > 0 && got[r.loc(2)] == 1
+		var got map[roam.L64]float64
+		return testutil.Wait(patience, func() bool { // they are under way yet
+			var n int
+			got, n = r.tap.shares(uint16(port))
+			return n > 0
+		}) && got[r.loc(2)] == 1
 	}, "a flow of the new cgroup leaves by its rule")
 	if got, n := r.tap.shares(uint16(others)); n < 20 || got[r.loc(1)] != 1 {
 		t.Errorf("%d packets of another rule by %v while there was no cgroup", n, got)
