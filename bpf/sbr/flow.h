@@ -11,13 +11,16 @@
 /* Of the times in a flow: 67 ms. */
 #define SEEN_SHIFT 26
 
-/* Gives the daemon a flow, unless its two nodes have begun too many sessions anew: the daemon finds it later. */
-static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_key *key)
+/* Gives the daemon a flow, unless its two nodes have begun too many sessions anew: the daemon finds it later. One that
+ * was not there before has its whole share, which is not noted: two nodes that would use that begin flows of ever
+ * new NIDs as well, and to note it costs a tenth of what a flow does.
+ */
+static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_key *key, int is_new)
 {
 	struct share_key share = {.flow = *key, .kind = HAND_FLOW};
 	struct handover *h = 0;
 
-	if (!take_share(&share)) {
+	if (!is_new && !take_share(&share)) {
 		count(DROP_RING_SHARE);
 		return;
 	}
@@ -35,7 +38,7 @@ static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_k
 	bpf_ringbuf_submit(h, 0);
 }
 
-/* Notes the nonce of a packet. A flow is confirmed once both nodes have sent one, the outside node
+/* Notes the nonce of a packet. 0: no flow has come of it. A flow is confirmed once both nodes have sent one, the outside node
  * from the locator that the inside node sends to: anybody off the path could claim its NID
  * elsewhere, and would have its nonce in the flow for good.
  */
@@ -79,16 +82,16 @@ __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)
 		now.nonces.outward.len = 0; /* only that of this packet may be of a new session */
 	else if (done == NONCE_KNOWN)
 		now.nonces.inward.len = 0;
-	if (done != CHANGED) { /* the next nonce of either node may succeed */
+	if (done != CHANGED && done != ADDED) { /* the next nonce of either node may succeed */
 		if (done == NOT_CHANGED)
 			count(FLOW_TABLE_FULL);
 		bpf_map_update_elem(&pending_flows, &key, &now, BPF_ANY);
-		return 0;
+		return done != NOT_CHANGED;
 	}
 	bpf_map_delete_elem(&pending_flows, &key);
 	count(FLOW_CONFIRMED);
-	hand_flow(skb, &key);
-	return 0;
+	hand_flow(skb, &key, done == ADDED);
+	return 1;
 }
 
 /* Notes that a packet of a flow has come from inside, from that locator and by that link. It shows that the inside
@@ -160,7 +163,7 @@ __noinline int follow_node(struct __sk_buff *skb, const struct crossing *x, cons
 	    !move_flow(&key, &x->c.nonce, x->ip.src.l64, skb->ifindex))
 		return 0;
 	f->sent = time;
-	hand_flow(skb, &key);
+	hand_flow(skb, &key, 0);
 	return 0;
 }
 
@@ -191,8 +194,7 @@ static __always_inline struct flow *flow_of(struct __sk_buff *skb, struct crossi
 		return k.flow;
 	}
 	x->rule = shown_rule(skb, x);
-	note_nonce(skb, x);
-	return f ? f : known_flow(&key);
+	return note_nonce(skb, x) && !f ? known_flow(&key) : f;
 }
 
 #endif

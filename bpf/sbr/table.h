@@ -195,9 +195,9 @@ static __always_inline int move_flow(const struct flow_key *k, const struct nonc
 	return done;
 }
 
-enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN };
+enum change { CHANGED, NOT_CHANGED, SET_LOCKED, NONCE_KNOWN, ADDED };
 
-/* Adds a flow to a set that this program has locked. NOT_CHANGED: there is no space. SET_LOCKED: the
+/* Adds a flow to a set that this program has locked: ADDED. NOT_CHANGED: there is no space. SET_LOCKED: the
  * kernel's table is in use.
  */
 static __always_inline enum change add_flow(struct flow_set *s, struct nonce_set *rest,
@@ -222,13 +222,13 @@ static __always_inline enum change add_flow(struct flow_set *s, struct nonce_set
 		/* Each after all before it: a program may have read inside when another flow was here. */
 		__sync_lock_test_and_set(&f->key.outside.v, key->outside.v);
 		__sync_lock_test_and_set(&f->key.inside.v, key->inside.v);
-		return CHANGED;
+		return ADDED;
 	}
 	now->flow.internal_at = place_internal(now->nonces.internal);
 	now->flow.link = now->nonces.ifindex;
 	err = bpf_map_update_elem(&flows, key, now, BPF_ANY);
 	if (!err)
-		return CHANGED;
+		return ADDED;
 	if (err != -E2BIG && err != -ENOMEM)
 		done = SET_LOCKED;
 out:
@@ -236,7 +236,7 @@ out:
 	return done;
 }
 
-/* Writes a flow, new or known; NOT_CHANGED: there is no space. NONCE_KNOWN: it has one of the nonces,
+/* Writes a flow, new: ADDED, or known: CHANGED; NOT_CHANGED: there is no space. NONCE_KNOWN: it has one of the nonces,
  * so the two are of no new session. What was pending may be older than the flow, where another
  * processor has confirmed it meanwhile. SET_LOCKED: its set, or the kernel's table, is in use.
  */

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,9 +16,10 @@ import (
 )
 
 const (
-	echoesOfRound   = 100
-	echoRounds      = 200
-	echoRoundsLeast = 15
+	echoesOfRound   = 50
+	echoesEvery     = time.Millisecond
+	echoRounds      = 1500
+	echoRoundsLeast = 100
 	framesEvery     = time.Millisecond
 )
 
@@ -36,11 +35,13 @@ type echoing struct {
 	site   *site.Site
 	target netip.Addr
 	from   *frames.Generator
+	asks   *asker
 	times  []float64 // of all echoes, in ms
 }
 
 // borderRTT compares the round-trip times of echoes of unmodified hosts, beside frames that leave the
-// site at a steady rate.
+// site at a steady rate. The ways take turns of a twentieth of a second, so that each meets the machine at the same
+// speeds.
 func borderRTT(b *testing.B) {
 	build(b)
 	all := map[string]*echoing{}
@@ -51,16 +52,23 @@ func borderRTT(b *testing.B) {
 	for _, rate := range echoRates {
 		rounds := map[string][]float64{}
 		for _, e := range all {
-			e.times = nil
+			e.times, e.asks.lost = nil, 0
 		}
 		for n := range echoRounds {
 			for i := range echoWays {
 				way := echoWays[turn(i, n, len(echoWays))]
 				rounds[way] = append(rounds[way], all[way].round(b, rate))
 			}
-			known := testutil.Quotients(rounds["border"], rounds["nptv6"]).Half
-			if n+1 >= echoRoundsLeast && known <= testutil.HalfWidth {
+			if n+1 < echoRoundsLeast || n%20 != 0 {
+				continue
+			}
+			if testutil.Quotients(rounds["border"], rounds["nptv6"]).Half <= testutil.HalfWidth {
 				break
+			}
+		}
+		for _, way := range echoWays {
+			if lost := all[way].asks.lost; lost*100 > len(all[way].times) {
+				b.Fatalf("%s: %d echoes did not come back, %d did", way, lost, len(all[way].times))
 			}
 		}
 		for _, under := range echoWays[:2] {
@@ -111,34 +119,22 @@ func newEchoing(b *testing.B, way string) *echoing {
 	x := newStream(b, way, linkEnd{s.InsideHost, "net1"}, linkEnd{s.Router, "lan"}, frames.Stream{
 		From: insideAddr, To: outsideAddr, Size: frames.LeastSize, Flows: 1,
 	}, linkEnd{s.Provider[0], "site"}, linkEnd{s.Provider[1], "site"})
-	e.from = x.from
+	e.from, e.asks = x.from, newAsker(b, s.InsideHost, e.target)
 	return e
 }
 
-// echoTime is the time of an echo in what ping prints.
-var echoTime = regexp.MustCompile(`time=([0-9.]+) ms`)
-
-// round sends frames at that rate while ping runs, and returns the median of its times in ms. The kernel takes an
-// echo and its answer all the way on the processor of ping, which is that of the frames.
+// round sends frames at that rate while echoes are timed, and returns the median of their times in ms. The kernel takes
+// an echo and its answer all the way on the processor of the one who asks, which is that of the frames.
 func (e *echoing) round(b *testing.B, rate int) float64 {
 	b.Helper()
 	stop, failed := make(chan struct{}), make(chan error, 1)
 	go func() { failed <- e.send(rate, stop) }()
-	out, err := e.site.InsideHost.AppCommand(b.Context(), "taskset", "--cpu-list", strconv.Itoa(sendCore), "ping",
-		"-n", "-i", "0.002", "-c", strconv.Itoa(echoesOfRound), e.target.String()).Output()
+	times, err := e.asks.times(echoesOfRound)
 	close(stop)
 	must(b, errors.Join(err, <-failed))
-	var times []float64
-	for _, m := range echoTime.FindAllSubmatch(out, -1) {
-		ms, err := strconv.ParseFloat(string(m[1]), 64)
-		must(b, err)
-		times = append(times, ms)
-	}
-	if len(times) < echoesOfRound*99/100 {
-		b.Fatalf("%d of %d echoes came back", len(times), echoesOfRound)
-	}
+	times = times[echoesOfRound/5:] // the other ways have had the caches
 	e.times = append(e.times, times...)
-	return medianOfRounded(times, 0.001)
+	return stats.Median(times)
 }
 
 // send sends frames at a rate until it is stopped: some each millisecond, and what is owed if it woke

@@ -46,23 +46,6 @@ func apart(over, under []time.Duration) testutil.Estimate {
 	return testutil.Differences(millis(over), millis(under))
 }
 
-// medianOfRounded is the median of values of which a sample has the nearest multiples of a unit. Those that became
-// the median's multiple are taken as spread evenly over its unit: ping prints microseconds, of which a round trip
-// may take ten.
-func medianOfRounded(sample []float64, unit float64) float64 {
-	mid := slices.Sorted(slices.Values(sample))[(len(sample)-1)/2]
-	below, equal := 0, 0
-	for _, v := range sample {
-		switch {
-		case v < mid-unit/2:
-			below++
-		case v <= mid+unit/2:
-			equal++
-		}
-	}
-	return mid + unit*((float64(len(sample))/2-float64(below))/float64(equal)-0.5)
-}
-
 func boolToInt(b bool) int {
 	if b {
 		return 1
@@ -79,25 +62,6 @@ func TestStats(t *testing.T) {
 	for q, want := range map[float64]time.Duration{0: 1, 0.5: 3, 0.99: 5, 1: 5} {
 		if got := quantile(sample, q); got != want {
 			t.Errorf("quantile %v is %d, want %d", q, got, want)
-		}
-	}
-}
-
-// Values between multiples of a unit have a median between them.
-func TestMedianOfRounded(t *testing.T) {
-	for name, c := range map[string]struct {
-		sample []float64
-		want   float64
-	}{
-		"all alike":           {[]float64{12, 12, 12, 12}, 12},
-		"as many above":       {[]float64{11, 12, 12, 13}, 12},
-		"more above":          {[]float64{12, 12, 12, 13}, 12 - 0.5 + 2./3},
-		"more below":          {[]float64{11, 12, 12, 12}, 12 - 0.5 + 1./3},
-		"between two":         {[]float64{11, 11, 12, 12}, 11.5},
-		"an outlier is as is": {[]float64{11, 12, 12, 900}, 12},
-	} {
-		if got := medianOfRounded(c.sample, 1); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
