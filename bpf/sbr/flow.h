@@ -38,8 +38,8 @@ static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_k
 	bpf_ringbuf_submit(h, 0);
 }
 
-/* Notes the nonce of a packet. 0: no flow has come of it. A flow is confirmed once both nodes have sent one, the outside node
- * from the locator that the inside node sends to: anybody off the path could claim its NID
+/* Notes the nonce of a packet. 0: no flow has come of it. A flow is confirmed once both nodes have sent one, the
+ * outside node from the locator that the inside node sends to: anybody off the path could claim its NID
  * elsewhere, and would have its nonce in the flow for good.
  */
 __noinline int note_nonce(struct __sk_buff *skb, const struct crossing *x)

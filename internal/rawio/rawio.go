@@ -162,9 +162,9 @@ func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet, oob [
 	return nil
 }
 
-// sendmsg sends a packet, and does not tell Go's scheduler of the call: it never blocks, and a thread that the scheduler
-// takes for blocked, as a packet goes through the stack to who waits for it, loses its goroutines to another one, which
-// has to wake first. The next packet of a burst would wait for that.
+// sendmsg sends a packet, and does not tell Go's scheduler of the call: it never blocks, and a thread that the
+// scheduler takes for blocked, as a packet goes through the stack to who waits for it, loses its goroutines to
+// another one, which has to wake first. The next packet of a burst would wait for that.
 func sendmsg(fd int, packet, oob []byte, to unsafe.Pointer, n uint32) error {
 	data := unix.Iovec{Base: &packet[0]}
 	data.SetLen(len(packet))
