@@ -14,11 +14,15 @@
 #define REPORT_FILLED 1
 
 /* The member for the next packet by weights: each gains its weight, the richest pays all. */
-static __always_inline __u32 by_packets(const struct locator *g)
+__noinline __u32 by_packets(const struct locator *g)
 {
-	__u32 label = g->label, best = 0;
-	struct credits *c = bpf_map_lookup_elem(&credits, &label);
+	__u32 label, best = 0;
+	struct credits *c;
 
+	if (!g)
+		return 0;
+	label = g->label;
+	c = bpf_map_lookup_elem(&credits, &label);
 	if (!c)
 		return 0;
 	if (c->generation != g->generation) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The straight way of plain packets: TCP and UDP of a known flow, whole, right behind the IPv6
+/* The straight way of plain packets: TCP, UDP and echoes of a known flow, whole, right behind the IPv6
  * header, with a checksum that follows the locators where their rule says so. Programs at tc and
  * at XDP share it. It changes nothing before it is certain that it can do all: every other packet
  * then takes the full path.
@@ -13,7 +13,7 @@
 
 struct plain {
 	struct ip6 *ip;
-	void *upper;         /* header of TCP or UDP */
+	void *upper;         /* header of TCP, UDP or ICMPv6 */
 	struct flow *f;
 	const struct way *way; /* of packets from outside */
 	union half internal;
@@ -83,6 +83,9 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 		if (upper + 20 > (__u8 *)end)
 			return -1;
 		least = 20;
+	} else if (ip->next == IPPROTO_ICMPV6) {
+		if (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY)
+			return -1;
 	} else if (ip->next != IPPROTO_UDP || !*(__u16 *)(upper + UDP_CSUM_AT) ||
 		   (encap_port && *(__be16 *)(upper + 2) == encap_port)) {
 		return -1;
@@ -121,12 +124,13 @@ static __always_inline void write_plain(const struct plain *p, __u32 at, union h
 	union half *there = (void *)p->ip + at;
 	__u32 diff = sum_fold(sum_half(to) + sum_neg(sum_half(*there)));
 
-	if (p->f->rule != RULE_RFC6741) {
-		if (p->is_tcp)
-			csum_adjust_at(p->upper + TCP_CSUM_AT, IPPROTO_TCP, diff, p->state);
-		else
-			csum_adjust_at(p->upper + UDP_CSUM_AT, IPPROTO_UDP, diff, p->state);
-	}
+	/* What is not TCP is read from the packet again: one of two kinds, of which the verifier knows one state. */
+	if (!p->is_tcp && p->ip->next == IPPROTO_ICMPV6)
+		csum_adjust_at(p->upper + ICMP6_CSUM_AT, IPPROTO_ICMPV6, diff, p->state);
+	else if (p->f->rule != RULE_RFC6741 && p->is_tcp)
+		csum_adjust_at(p->upper + TCP_CSUM_AT, IPPROTO_TCP, diff, p->state);
+	else if (p->f->rule != RULE_RFC6741)
+		csum_adjust_at(p->upper + UDP_CSUM_AT, IPPROTO_UDP, diff, p->state);
 	*there = to;
 	p->ip->hop_limit--;
 	__builtin_memcpy((void *)p->ip - ETH_LEN, macs, MACS_LEN);
@@ -217,15 +221,6 @@ static __always_inline void enter(const struct plain *p, struct share *live)
 	count(RX_DIRECT);
 }
 
-/* Is a packet for another device of this host or of the network on this link: one of a VLAN, or to
- * another hardware address, which a link shows in promiscuous mode? A tag with VLAN 0 is a priority
- * only.
- */
-static __always_inline int is_of_other_link(struct __sk_buff *skb)
-{
-	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
-}
-
 /* Reads a packet at tc; nonzero: it is no plain one. The sum of a device over the whole packet is
  * kept by the full path.
  */
@@ -289,7 +284,9 @@ static __always_inline int read_frame(struct xdp_md *ctx, struct plain *p)
 
 	if (read_plain(data, end, end - data, p))
 		return -1;
-	field = *(__u16 *)(p->upper + (p->is_tcp ? TCP_CSUM_AT : UDP_CSUM_AT));
+	field = *(__u16 *)(p->upper + (p->is_tcp			 ? TCP_CSUM_AT :
+				       p->ip->next == IPPROTO_UDP ? UDP_CSUM_AT :
+								    ICMP6_CSUM_AT));
 	len = p->bytes - IP6_LEN;
 	nids = sum_halves(p->ip->src.nid.v, p->ip->dst.nid.v, bpf_htons(len) + bpf_htons(p->ip->next));
 	whole = sum_halves(p->ip->src.l64.v, p->ip->dst.l64.v, nids);

@@ -21,6 +21,15 @@
 /* How often a packet of each site locator and processor takes the kernel's way, in ns. */
 #define HOP_CHECK 100000000ULL
 
+/* Is a packet for another device of this host or of the network on this link: one of a VLAN, or to
+ * another hardware address, which a link shows in promiscuous mode? A tag with VLAN 0 is a priority
+ * only.
+ */
+static __always_inline int is_of_other_link(struct __sk_buff *skb)
+{
+	return skb->pkt_type == PACKET_OTHERHOST || (skb->vlan_present && skb->vlan_tci & VLAN_ID);
+}
+
 /* Keeps the sum of a device over the whole packet (CHECKSUM_COMPLETE) true: the change of
  * the checksum takes that of the address back. With BPF_F_IPV6 the kernel knows; without
  * it the kernel has counted the change of the checksum alone.

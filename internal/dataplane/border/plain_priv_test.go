@@ -206,16 +206,20 @@ func (r plainRig) frame(prog *ebpf.Program, packet []byte) (verdict uint32, out 
 
 // drawn makes a packet of the flow, with one thing out of the ordinary in most.
 func drawn(random *rand.Rand, src, dst roam.ILV) []byte {
-	proto, size := uint8(ip6.UDP), 8+random.IntN(40)
-	if random.IntN(2) == 0 {
-		proto, size = ip6.TCP, 20+random.IntN(40)
+	proto := []uint8{ip6.UDP, ip6.TCP, ip6.ICMPv6}[random.IntN(3)]
+	size := 8 + random.IntN(40)
+	if proto == ip6.TCP {
+		size += 12
 	}
 	body := make([]byte, size)
 	for i := range body {
 		body[i] = byte(random.Uint32())
 	}
-	if proto == ip6.UDP {
+	switch proto {
+	case ip6.UDP:
 		binary.BigEndian.PutUint16(body[4:], uint16(size))
+	case ip6.ICMPv6:
+		body[0], body[1] = uint8(128+random.IntN(2)), 0
 	}
 	h := ip6.Header{NextHeader: proto, HopLimit: 64, PayloadLen: uint16(size), Src: src.Addr(), Dst: dst.Addr()}
 	b, err := h.AppendTo(nil)
@@ -226,7 +230,7 @@ func drawn(random *rand.Rand, src, dst roam.ILV) []byte {
 	if err := ip6.FinishL4(b); err != nil {
 		panic(err)
 	}
-	at := map[uint8]int{ip6.UDP: 46, ip6.TCP: 56}[proto]
+	at := map[uint8]int{ip6.UDP: 46, ip6.TCP: 56, ip6.ICMPv6: 42}[proto]
 	switch random.IntN(16) {
 	case 0:
 		b[7] = byte(random.IntN(3))
@@ -256,6 +260,8 @@ func drawn(random *rand.Rand, src, dst roam.ILV) []byte {
 	case 12:
 		b = append(b, make([]byte, 1500)...)
 		binary.BigEndian.PutUint16(b[4:], uint16(len(b)-40))
+	case 13:
+		b[40] = byte(random.Uint32()) // of ICMPv6, the type
 	}
 	return b
 }
@@ -264,7 +270,31 @@ func drawn(random *rand.Rand, src, dst roam.ILV) []byte {
 // the full path, with the hardware addresses written; all others take the full path, and XDP leaves
 // them as they are.
 func TestPlainPackets(t *testing.T) {
+	for rule, name := range map[uint8]string{1: "over the addresses", 2: "over the NIDs"} {
+		t.Run(name, func(t *testing.T) { plainPackets(t, rule) })
+	}
+}
+
+// ruled gives the flow a rule of types.h.
+func (r plainRig) ruled(rule uint8) {
+	r.Helper()
+	var set bpfFlowSet
+	n := setOf(keyOf(theKey), r.objs.FlowSets.MaxEntries())
+	if err := r.objs.FlowSets.Lookup(n, &set); err != nil {
+		r.Fatal(err)
+	}
+	for i := range set.Flow {
+		set.Flow[i].Rule = rule
+	}
+	if err := r.objs.FlowSets.Put(n, &set); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func plainPackets(t *testing.T, rule uint8) {
 	straight, full := newPlainRig(t, siteA), newPlainRig(t, siteA)
+	straight.ruled(rule)
+	full.ruled(rule)
 	if err := full.Configure(Settings{}, time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
