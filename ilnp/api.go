@@ -446,9 +446,10 @@ type PeerState struct {
 type PathView struct {
 	Path
 	multipath.PathState
-	InUse bool
-	Share float64 // of all that is spread by packet; 0: not in use
-	Why   string  // it is in use, or is not
+	InUse bool        // packets take it, be it those that a rule of either end sends there
+	Share float64     // of all that is spread by packet, and that no rule sends; 0: it takes none of that
+	Rules []RuleShare // what rules send by it, in their order
+	Why   string      // it is in use, or is not
 }
 
 // Tally is how many correspondents there are.
