@@ -65,6 +65,20 @@ func (e Entry) rulesOn(p Path) (list []RuleShare) {
 	return list
 }
 
+// answerPaths returns the paths by which flows leave that a rule of the peer sends: each by the one that it came by.
+// nil: the peer does not ask for that, or there is one path for all packets.
+func (e Entry) answerPaths() []Path {
+	if !e.Answers {
+		return nil
+	}
+	isInvalid := func(p Path) bool { return slices.Contains(e.Unvalidated, p.Remote) }
+	paths := slices.DeleteFunc(slices.Concat(e.Paths, e.Back), isInvalid)
+	if len(paths) == 1 && e.isOnly(paths[0]) {
+		return nil
+	}
+	return paths
+}
+
 func comparePaths(a, b Path) int {
 	return cmp.Or(cmp.Compare(a.Local.Link, b.Local.Link), cmp.Compare(a.Local.L64, b.Local.L64),
 		cmp.Compare(a.Remote, b.Remote))

@@ -69,7 +69,7 @@ func TestPathsOfRulesAreInUse(t *testing.T) {
 }
 
 // TestPathOfAnswersIsInUse: a path for answers to rules of the peer is in use while packets leave by it, also if they
-// are acknowledgements without data.
+// are acknowledgements without data. The answers are listed where they have a choice of paths.
 func TestPathOfAnswersIsInUse(t *testing.T) {
 	b := newBench(t, inMode(Soft), onNormal)
 	b.prefix(1, netA, roam.Infinite)
@@ -78,7 +78,19 @@ func TestPathOfAnswersIsInUse(t *testing.T) {
 	s := b.sessions[theKey]
 	own := s.entry.Paths[0]
 	back := Path{Local: own.Local, Remote: netQ}
+	if s.entry.Answers = true; len(s.entry.answerPaths()) > 0 {
+		t.Errorf("with one path, answers leave by %v", s.entry.answerPaths())
+	}
 	s.entry.Back = []Path{back}
+	if got := s.entry.answerPaths(); !slices.Equal(got, []Path{own, back}) {
+		t.Errorf("answers leave by %v", got)
+	}
+	if s.entry.Unvalidated = []roam.L64{netP}; !slices.Equal(s.entry.answerPaths(), []Path{back}) {
+		t.Errorf("answers leave by %v, also to a locator that is not validated", s.entry.answerPaths())
+	}
+	if s.entry.Unvalidated, s.entry.Answers = nil, false; s.entry.answerPaths() != nil {
+		t.Error("answers are listed that the peer does not ask for")
+	}
 	idle := Path{Local: roam.LinkLocator{Link: 2, L64: netB}, Remote: netP}
 	s.entry.Ruled = []Path{idle} // of a rule that prefers another one
 	want := func(when string, inUse bool, why string) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,10 @@ func TestAnswersToRules(t *testing.T) {
 	r.answeredOn(t, "with the rule", 2, 0)
 	r.mn.uses("cn", "in use, only for rule 1", func(p pathView) bool { return p.Link == "net2" })
 	r.cn.uses("mn", "in use, for answers to the peer's rules", func(p pathView) bool { return p.Remote == r.loc(2) })
+	out := strings.Join(strings.Fields(r.cn.roam("explain", "mn", "9")), " ")
+	if !strings.Contains(out, "answered along the path that it came by") {
+		t.Errorf("the peer explains a flow as\n%s", out)
+	}
 	begin := time.Now()
 	r.mustReload(rule(`"net1"`))
 	r.answeredOn(t, "with another rule", 1, time.Second)

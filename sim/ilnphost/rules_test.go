@@ -143,6 +143,9 @@ func TestPathsOfRulesAreShown(t *testing.T) {
 			t.Errorf("%s: the other path is %+v", c.name, other)
 		}
 	}
+	if p := a.server.peer(a.mobile); len(p.Answers) != 2 || len(a.mobile.peer(a.server).Answers) > 0 {
+		t.Errorf("the server answers along %v, the mobile host along %v", p.Answers, a.mobile.peer(a.server).Answers)
+	}
 	a.mobile.setRule(2, 0)
 	a.Run(8 * time.Second)
 	for name, v := range map[string]ilnp.PathView{
@@ -151,6 +154,9 @@ func TestPathsOfRulesAreShown(t *testing.T) {
 		if v.InUse || len(v.Rules) > 0 {
 			t.Errorf("%s: without the rule its path is %+v", name, v)
 		}
+	}
+	if p := a.server.peer(a.mobile).Answers; len(p) > 0 {
+		t.Errorf("without the rule the server answers along %v", p)
 	}
 }
 
