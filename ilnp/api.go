@@ -415,6 +415,7 @@ type PeerState struct {
 	Paths        []Path
 	Ruled        []Path                 // further ones, for flows with rules
 	RuleTables   map[int]*Table         // where flows with rules go, by the number of the rule
+	Answers      []Path                 // of flows that a rule of the peer sends: the one that each came by; nil: as all
 	RTTs         map[Path]time.Duration // of those of Paths where it is known: the least of the last minute or two
 	Shares       map[Path]float64       // of Paths: what part of all that is spread by packet each gets
 	Long         []Path                 // of Paths, those that TCP does not take
@@ -446,9 +447,10 @@ type PeerState struct {
 type PathView struct {
 	Path
 	multipath.PathState
-	InUse bool
-	Share float64 // of all that is spread by packet; 0: not in use
-	Why   string  // it is in use, or is not
+	InUse bool        // packets take it, be it those that a rule of either end sends there
+	Share float64     // of all that is spread by packet, and that no rule sends; 0: it takes none of that
+	Rules []RuleShare // what rules send by it, in their order
+	Why   string      // it is in use, or is not
 }
 
 // Tally is how many correspondents there are.

@@ -216,7 +216,7 @@ func TestLatePathIsLeft(t *testing.T) {
 			if b.active(); len(left) == 0 && b.count(PathAvoided) == 0 {
 				if left = b.long(); len(left) > 0 {
 					s := b.sessionOf(theKey)
-					why = s.whyPath(s.entry.Long[0])
+					why = viewOf(b.now, s, s.entry.Long[0], 0).Why
 				}
 			}
 		}

@@ -1,10 +1,8 @@
 package ilnp
 
 import (
-	"cmp"
 	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	"roam/multipath"
@@ -209,56 +207,4 @@ func (c *liveness) judgeReport(now time.Time, s *session, pr probe, e *multipath
 		return reasonReportClock
 	}
 	return ""
-}
-
-// views returns what is known of a session's paths, by round trips and by reports: those in use
-// first, then others that were probed of late.
-func (s *session) views(now time.Time, shares map[Path]float64) []PathView {
-	paths := slices.Clone(s.entry.Paths)
-	others := slices.SortedFunc(maps.Keys(s.reports.estimates), comparePaths)
-	paths = append(paths, slices.DeleteFunc(others, func(p Path) bool { return slices.Contains(paths, p) })...)
-	views := make([]PathView, 0, len(paths))
-	for _, p := range paths {
-		v := PathView{Path: p, InUse: slices.Contains(s.entry.Paths, p), Share: shares[p], Why: s.whyPath(p)}
-		if e := s.reports.estimates[p]; e != nil {
-			v.PathState = e.State(now)
-		}
-		if rtt, known := s.multipath.RTT(p); known && v.Least == 0 {
-			v.Least = rtt
-		}
-		views = append(views, v)
-	}
-	return views
-}
-
-func comparePaths(a, b Path) int {
-	return cmp.Or(cmp.Compare(a.Local.Link, b.Local.Link), cmp.Compare(a.Local.L64, b.Local.L64), cmp.Compare(a.Remote, b.Remote))
-}
-
-// whyPath says why a path is in use, or is not.
-func (s *session) whyPath(p Path) string {
-	used, h := slices.Contains(s.entry.Paths, p), s.check.find(p)
-	switch {
-	case used && s.dead:
-		return "no path answers"
-	case used && s.isPlaced(p):
-		return "in use, for whole TCP connections"
-	case used && s.multipath.IsLate(p):
-		return "in use, late: TCP waits for its rate"
-	case used && slices.Contains(s.entry.Long, p):
-		return "in use, too long for TCP"
-	case used && s.entry.Costs[p] > 0:
-		return "in use, less: it has a queue"
-	case used && h != nil && !h.since.IsZero() && h.tries > 1:
-		return "in doubt: no answers"
-	case used:
-		return "in use"
-	case s.avoids(p) && h.swallows:
-		return "avoided: data do not arrive"
-	case s.avoids(p):
-		return "avoided: no answers"
-	case s.bad[p]:
-		return "left: no answers"
-	}
-	return "others preferred"
 }

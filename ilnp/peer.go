@@ -218,6 +218,7 @@ func (c *node) showSession(now time.Time, s *session) PeerState {
 		Encapsulated: s.encapPaths(), Spread: s.multipath.Spread(s.use()), RTTs: make(map[Path]time.Duration), Long: slices.Clone(s.entry.Long), Shares: multipath.Shares(s.entry.Paths, s.entry.Costs),
 	}
 	p.Ruled, p.RuleTables = slices.Clone(s.entry.Ruled), maps.Clone(s.entry.RuleTables)
+	p.Answers = s.entry.answerPaths()
 	for _, path := range p.Paths {
 		if rtt, known := s.multipath.RTT(path); known {
 			p.RTTs[path] = rtt

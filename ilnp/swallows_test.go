@@ -16,14 +16,14 @@ func TestWhyAPathIsAvoided(t *testing.T) {
 		h := s.check.of(s.entry.Paths[0])
 		h.swallows = true
 		b.avoid(b.now, s, h)
-		if why := s.whyPath(h.Path); why != "avoided: data do not arrive" {
+		if why := viewOf(b.now, s, h.Path, 0).Why; why != "avoided: data do not arrive" {
 			t.Fatalf("%s: %q of a path that drops data", name, why)
 		}
 		if end(b, s, h); s.avoids(h.Path) {
 			t.Fatalf("%s: data still keep off the path", name)
 		}
 		b.avoid(b.now, s, h)
-		if why := s.whyPath(h.Path); why != "avoided: no answers" {
+		if why := viewOf(b.now, s, h.Path, 0).Why; why != "avoided: no answers" {
 			t.Errorf("%s: %q of a path that answers nothing", name, why)
 		}
 	}

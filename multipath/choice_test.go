@@ -30,6 +30,24 @@ func count(t *Table[string]) map[string]int {
 	return n
 }
 
+// TestShareOfATable: the shares of a rule are those that it demands, by bytes or by whole flows.
+func TestShareOfATable(t *testing.T) {
+	d := Demand[string]{Paths: []string{"a", "b", "c"}, Shares: []float64{0.5, 0.3, 0.2}}
+	for form, within := range map[Form]float64{ByTurns: 0.01, ByHash: 1.0 / Buckets} {
+		d.Form = form
+		table := d.table(keyOf)
+		for i, p := range d.Paths {
+			if got := table.Share(p); math.Abs(got-d.Shares[i]) > within {
+				t.Errorf("form %d: %s gets %.3f, want %.3f", form, p, got, d.Shares[i])
+			}
+		}
+	}
+	d.Form = OnBest
+	if table := d.table(keyOf); table.Share("a") != 1 || table.Share("b") != 0 {
+		t.Errorf("on the best path: %.3f and %.3f", table.Share("a"), table.Share("b"))
+	}
+}
+
 // Whole connections are divided by the mean of what both ends measured, to within one bucket, and
 // both ends deal alike whatever the order of their paths.
 func TestHomesFollowRates(t *testing.T) {

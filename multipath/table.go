@@ -50,6 +50,25 @@ func (t *Table[P]) Only(bucket int) (p P, ok bool) {
 	return p, false
 }
 
+// Share returns which part of what the table sends takes a path, 0 to 1: of its bytes, or of its flows where each keeps
+// to one path.
+func (t *Table[P]) Share(p P) (share float64) {
+	own := slices.Index(t.Paths, p)
+	for _, set := range t.Sets {
+		if own < 0 || set>>own&1 == 0 {
+			continue
+		}
+		sum := 0.0
+		for i, cost := range t.Costs {
+			if set>>i&1 != 0 {
+				sum += 1 / float64(cost)
+			}
+		}
+		share += 1 / float64(t.Costs[own]) / sum / Buckets
+	}
+	return share
+}
+
 // Without returns the table without paths that are gone.
 func (t *Table[P]) Without(gone func(P) bool) *Table[P] {
 	if t == nil || !slices.ContainsFunc(t.Paths, gone) {

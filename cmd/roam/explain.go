@@ -254,6 +254,13 @@ func (s situation) ways() string {
 	if s.session.InUse != nil && len(s.session.Paths) > 1 {
 		out += " The last ones took " + pathText(*s.session.InUse) + "."
 	}
+	var others []string
+	for _, v := range ruledPaths(s.session) {
+		others = append(others, pathText(v.Path)+" is "+v.Why)
+	}
+	if len(others) > 0 {
+		out += " Besides, " + strings.Join(others, "; ") + "."
+	}
 	if len(s.session.Obstructed) > 0 {
 		out += " Not used: " + s.obstacles()
 	}
@@ -280,7 +287,11 @@ func (s situation) why(links int) string {
 	case s.status.Mode == "duality":
 		return "the only link on which the correspondent answers"
 	}
-	return "because in mode " + s.status.Mode + " the newest link that works carries everything"
+	all := "everything"
+	if len(ruledPaths(s.session)) > 0 {
+		all += " that no rule sends elsewhere"
+	}
+	return "because in mode " + s.status.Mode + " the newest link that works carries " + all
 }
 
 // whyThere explains the choice between the peer's locators.

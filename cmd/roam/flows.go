@@ -61,13 +61,13 @@ func flowText(f control.Flow) string {
 	if f.Condition != "" {
 		out = " with " + f.Condition
 	}
-	out += ": no rule"
-	if f.Rule > 0 {
-		out = strings.TrimSuffix(out, ": no rule") + fmt.Sprintf(": rule %d", f.Rule)
-		if f.Name != "" {
-			out += " (" + f.Name + ")"
-		}
-		out += ", " + f.Policy
+	switch {
+	case f.Rule == 0:
+		out += ": " + f.Reason
+	case f.Name != "":
+		out += fmt.Sprintf(": rule %d (%s), %s", f.Rule, f.Name, f.Policy)
+	default:
+		out += fmt.Sprintf(": rule %d, %s", f.Rule, f.Policy)
 	}
 	var paths []string
 	for _, p := range f.Paths {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"roam/internal/cli"
 	"roam/internal/control"
@@ -72,10 +73,26 @@ func (pr *printer) paths(list []control.PathView) {
 		}
 		t.Row(cli.Text("%s", p.Link), cli.Text("%s", prefix(p.Remote)), cli.Number("%s", rtt(p.RTTMS)),
 			cli.Number("%s", rtt(p.LeastRTTMS)), cli.Number("%s", lossText(p.Out)+"/"+lossText(p.In)),
-			cli.Number("%s", rateText(p.Out)+"/"+rateText(p.In)), cli.Number("%.0f %%", 100*p.Share),
+			cli.Number("%s", rateText(p.Out)+"/"+rateText(p.In)), cli.Number("%s", shareText(p)),
 			cli.Cell{Text: p.Why, Colour: colour})
 	}
 	t.Print(pr.Out)
+}
+
+// ruledPaths returns the paths of a session that only packets take which rules of either end send there.
+func ruledPaths(s control.Session) []control.PathView {
+	isOther := func(v control.PathView) bool {
+		return !v.InUse || slices.ContainsFunc(s.Paths, func(p control.SessionPath) bool { return p.Path == v.Path })
+	}
+	return slices.DeleteFunc(slices.Clone(s.Views), isOther)
+}
+
+// shareText returns the share of a path of what no rule sends; "-": it is in use for other packets.
+func shareText(p control.PathView) string {
+	if p.InUse && p.Share == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*p.Share)
 }
 
 func rtt(ms float64) string {

@@ -130,6 +130,10 @@ func (pr *printer) session(s control.Session) {
 		pr.path(line, name, p.Path, notesOn(s, p))
 		name = ""
 	}
+	for _, v := range ruledPaths(s) {
+		pr.path(line, name, v.Path, v.Why)
+		name = ""
+	}
 	for _, o := range s.Obstructed {
 		pr.path(line, name, o.Path, "not used: "+o.By)
 		name = ""

@@ -201,13 +201,13 @@ func peerName(s control.Session) string {
 	return s.NID.String()
 }
 
-// inUse returns the path of the last packet, or before the first packet, that packet's path.
+// inUse returns the path of the last packet that no rule sent, or before the first packet, that packet's path.
 func inUse(s control.Session) string {
 	p, ok := pathInUse(s)
 	if !ok {
 		return "-"
 	}
-	return pathText(p) + oneOf(len(s.Paths), "paths")
+	return pathText(p) + oneOf(len(s.Paths)+len(ruledPaths(s)), "paths")
 }
 
 // linkInUse returns the link of that path.
@@ -218,6 +218,9 @@ func linkInUse(s control.Session) string {
 	}
 	links := map[string]bool{}
 	for _, o := range s.Paths {
+		links[o.Link] = true
+	}
+	for _, o := range ruledPaths(s) {
 		links[o.Link] = true
 	}
 	return p.Link + oneOf(len(links), "")

@@ -258,7 +258,7 @@ func (pr *printer) livePaths(s topOf) {
 		}
 		t.Row(cli.Text("%s", p.Link), cli.Text("%s", prefix(p.Remote)), cli.Number("%s", rtt(p.RTTMS)),
 			cli.Number("%s", lossText(p.Out)+"/"+lossText(p.In)), cli.Number("%s", out), cli.Number("%s", in),
-			cli.Number("%.0f %%", 100*p.Share), cli.Cell{Text: p.Why, Colour: colour})
+			cli.Number("%s", shareText(p)), cli.Cell{Text: p.Why, Colour: colour})
 	}
 	t.Print(pr.Out)
 }

@@ -15,7 +15,7 @@ type Flow struct {
 	Rule      int    `json:"rule"`      // from 1, in the order of roam.conf; 0: none
 	Name      string `json:"name"`      // of the rule
 	Policy    string `json:"policy"`    // of the rule; "" where there is none
-	Condition string `json:"condition"` // what the rule asks for besides; "": nothing
+	Condition string `json:"condition"` // what the rule asks for besides, or a rule at the peer; "": nothing
 	Paths     []Path `json:"paths"`     // by which these flows leave
 	Reason    string `json:"reason"`    // why by these
 }

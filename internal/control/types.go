@@ -108,7 +108,7 @@ type Session struct {
 	Paths         []SessionPath   `json:"paths"`                // those that it is sent to on
 	Views         []PathView      `json:"views,omitempty"`      // all that is known of its paths
 	Obstructed    []Obstruction   `json:"obstructed,omitempty"` // those that a policy of this host takes elsewhere
-	InUse         *Path           `json:"in_use,omitempty"`     // the one that the last packets took; absent: none yet
+	InUse         *Path           `json:"in_use,omitempty"`     // of the last packets that no rule sent; absent: none yet
 	RTTMS         float64         `json:"rtt_ms"`               // of the last exchange; 0: unknown
 	Since         time.Time       `json:"since,omitzero"`
 	Checksum      string          `json:"checksum"`            // rule of checksums on the wire: "ipv6" or "rfc6741"
@@ -197,13 +197,20 @@ type SessionPath struct {
 // probed of late.
 type PathView struct {
 	Path
-	InUse      bool           `json:"in_use"`
-	Why        string         `json:"why"` // it is in use, or is not
-	Share      float64        `json:"share"`
+	InUse      bool           `json:"in_use"`                 // packets take it, be it those that a rule of either end sends there
+	Why        string         `json:"why"`                    // it is in use, or is not
+	Share      float64        `json:"share"`                  // of all that is spread by packet, and that no rule sends
+	Rules      []RuleShare    `json:"rules,omitempty"`        // those that send by it
 	RTTMS      float64        `json:"rtt_ms,omitempty"`       // of the last probe that was answered; absent: none
 	LeastRTTMS float64        `json:"least_rtt_ms,omitempty"` // of the last one to two minutes
 	Out        *PathDirection `json:"out,omitempty"`          // absent: the peer reports nothing about the path
 	In         *PathDirection `json:"in,omitempty"`
+}
+
+// RuleShare is what a rule sends by a path.
+type RuleShare struct {
+	Rule  int     `json:"rule"`  // from 1, in the order of roam.conf
+	Share float64 `json:"share"` // of what it sends
 }
 
 // PathDirection is what the reports of both ends say of one direction of a path.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func (tap *wiretap) answersFrom(port uint16, since time.Time) map[roam.L64][]tim
 // TestAnswersToRules: the peer, which has no rules, answers a flow with a rule on the user's link, a
 // link in reserve, and every other flow as before; when the link loses its carrier and when the
 // rule is withdrawn, answers are back on the link in use within a second. A capture of what
-// leaves the peer is the judge.
+// leaves the peer is the judge. Both hosts show the path of the rule as in use.
 func TestAnswersToRules(t *testing.T) {
 	w := newWorld(t, "answers", 5*time.Millisecond, place{name: "mn", links: 3, mobile: true}, place{name: "cn", links: 1})
 	r := &ruled{world: w}
@@ -59,6 +60,12 @@ func TestAnswersToRules(t *testing.T) {
 		flows(t, u, 50)
 	}
 	r.answeredOn(t, "with the rule", 2, 0)
+	r.mn.uses("cn", "in use, only for rule 1", func(p pathView) bool { return p.Link == "net2" })
+	r.cn.uses("mn", "in use, for answers to the peer's rules", func(p pathView) bool { return p.Remote == r.loc(2) })
+	out := strings.Join(strings.Fields(r.cn.roam("explain", "mn", "9")), " ")
+	if !strings.Contains(out, "answered along the path that it came by") {
+		t.Errorf("the peer explains a flow as\n%s", out)
+	}
 	begin := time.Now()
 	r.mustReload(rule(`"net1"`))
 	r.answeredOn(t, "with another rule", 1, time.Second)

@@ -58,6 +58,10 @@ func withoutRoam(t *testing.T, w *world, mn *host) {
 	c.echoed(t, "hello")
 	t.Logf("connected within %d ms", c.ms)
 	mn.reaches("plain", "plain")
+	out := strings.Join(strings.Fields(mn.roam("explain", "plain", "7007")), " ")
+	if !strings.Contains(out, "the session is plain IPv6, so no rule applies; leaves by net1 ") {
+		t.Errorf("a flow of plain IPv6 is explained as\n%s", out)
+	}
 	if c.ms > 900 {
 		t.Errorf("a connection took %d ms", c.ms)
 	}

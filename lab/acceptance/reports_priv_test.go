@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"roam"
 	"roam/internal/testutil"
 	"roam/lab/linkem"
 )
@@ -21,12 +22,14 @@ type direction struct {
 
 // pathView is one path of `roam --json path show`.
 type pathView struct {
-	Link  string     `json:"link"`
-	InUse bool       `json:"in_use"`
-	RTT   float64    `json:"rtt_ms"`
-	Least float64    `json:"least_rtt_ms"`
-	Out   *direction `json:"out"`
-	In    *direction `json:"in"`
+	Link   string     `json:"link"`
+	Remote roam.L64   `json:"remote"`
+	InUse  bool       `json:"in_use"`
+	Why    string     `json:"why"`
+	RTT    float64    `json:"rtt_ms"`
+	Least  float64    `json:"least_rtt_ms"`
+	Out    *direction `json:"out"`
+	In     *direction `json:"in"`
 }
 
 func (h *host) paths(peer string) (list []pathView) {
@@ -41,6 +44,19 @@ func (h *host) paths(peer string) (list []pathView) {
 		list = append(list, p.Paths...)
 	}
 	return list
+}
+
+// uses waits until a host shows one path to a peer as in use for a reason, and as one that carries data.
+func (h *host) uses(peer, why string, is func(pathView) bool) {
+	h.w.t.Helper()
+	testutil.Eventually(h.w.t, patience, func() bool {
+		for _, p := range h.paths(peer) {
+			if is(p) {
+				return p.InUse && p.Why == why && p.Out != nil && p.Out.Rate > 0
+			}
+		}
+		return false
+	}, h.name+" shows a path as "+why)
 }
 
 // isKnown reports whether of a direction a loss is known that is near to another one.

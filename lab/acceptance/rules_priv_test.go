@@ -276,7 +276,7 @@ func (r *ruled) remakeGroup(t *testing.T) {
 func (r *ruled) refused(t *testing.T) {
 	rules := func() string {
 		out := r.mn.roam("explain", "cn", fmt.Sprint(portFailover))
-		out, _, _ = strings.Cut(out[strings.Index(out, "rules"):], "\n\n")
+		out, _, _ = strings.Cut(out[strings.LastIndex(out, "\nrules "):], "\n\n")
 		return out
 	}
 	before := rules()

@@ -107,6 +107,59 @@ func TestAnswersOnThePathOfARule(t *testing.T) {
 	}
 }
 
+// viewOf returns what a host knows of a path to another one, by the locator of the mobile host.
+func viewOf(h, o *Node, at roam.L64) (v ilnp.PathView) {
+	for _, v := range h.peer(o).Views {
+		if v.Local.L64 == at || v.Remote == at {
+			return v
+		}
+	}
+	return v
+}
+
+// TestPathsOfRulesAreShown: a path that only a rule uses is in use at both ends, with its rate. Without the rule it is
+// not.
+func TestPathsOfRulesAreShown(t *testing.T) {
+	a := newAnswered(t, ilnp.Soft)
+	a.other.Stop()
+	a.mobile.setRule(1, ruledPort, netA)
+	a.comes(t, 3*time.Second, netA, "with the rule")
+	a.Run(3 * time.Second)
+	for _, c := range []struct {
+		name     string
+		from, to *Node
+		why      string
+		out, in  float64 // 1,000 datagrams a second of 1,000 bytes, with answers of 100
+	}{
+		{"mobile", a.mobile, a.server, "in use, only for rule 1", 1e6, 1e5},
+		{"server", a.server, a.mobile, "in use, for answers to the peer's rules", 1e5, 1e6},
+	} {
+		ruled, other := viewOf(c.from, c.to, netA), viewOf(c.from, c.to, netB)
+		carries := isNear(ruled.Out.Rate, c.out, 0.1) && isNear(ruled.In.Rate, c.in, 0.1)
+		if !ruled.InUse || ruled.Why != c.why || ruled.Share != 0 || !carries {
+			t.Errorf("%s: the path of the rule is %+v", c.name, ruled)
+		}
+		if !other.InUse || other.Why != "in use" || other.Share != 1 || other.Out.Rate > 0 {
+			t.Errorf("%s: the other path is %+v", c.name, other)
+		}
+	}
+	if p := a.server.peer(a.mobile); len(p.Answers) != 2 || len(a.mobile.peer(a.server).Answers) > 0 {
+		t.Errorf("the server answers along %v, the mobile host along %v", p.Answers, a.mobile.peer(a.server).Answers)
+	}
+	a.mobile.setRule(2, 0)
+	a.Run(8 * time.Second)
+	for name, v := range map[string]ilnp.PathView{
+		"mobile": viewOf(a.mobile, a.server, netA), "server": viewOf(a.server, a.mobile, netA),
+	} {
+		if v.InUse || len(v.Rules) > 0 {
+			t.Errorf("%s: without the rule its path is %+v", name, v)
+		}
+	}
+	if p := a.server.peer(a.mobile).Answers; len(p) > 0 {
+		t.Errorf("without the rule the server answers along %v", p)
+	}
+}
+
 // TestAnswersWhenThePathDies: when the path of a rule dies in silence, in either direction, answers are
 // back to normal within a second, and on the path of the rule again when it lives. Each death is
 // the first of its path: one that flaps is judged more slowly.

@@ -165,6 +165,9 @@ func viewFrom(v ilnp.PathView, names shownNames) control.PathView {
 		Path: pathFrom(v.Path, names), InUse: v.InUse, Why: v.Why, Share: v.Share,
 		RTTMS: control.Millis(v.RTT), LeastRTTMS: control.Millis(v.Least),
 	}
+	for _, r := range v.Rules {
+		out.Rules = append(out.Rules, control.RuleShare{Rule: r.Rule + 1, Share: r.Share})
+	}
 	if !v.Out.At.IsZero() {
 		out.Out, out.In = directionFrom(v.Out), directionFrom(v.In)
 	}

@@ -105,6 +105,15 @@ func TestSessionFrom(t *testing.T) {
 	}
 }
 
+// TestViewFrom: rules have the numbers of roam.conf.
+func TestViewFrom(t *testing.T) {
+	rules := []ilnp.RuleShare{{Rule: 0, Share: 1}, {Rule: 3, Share: 0.2}}
+	v := viewFrom(ilnp.PathView{InUse: true, Rules: rules}, testNames)
+	if want := []control.RuleShare{{Rule: 1, Share: 1}, {Rule: 4, Share: 0.2}}; !v.InUse || !cmp.Equal(v.Rules, want) {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestEventFrom(t *testing.T) {
 	in := ilnp.Event{
 		Time: time.Unix(1, 0), Kind: ilnp.HandoffDone, Key: ilnp.SessionKey{Local: 1, Remote: 7},

@@ -30,7 +30,7 @@ func (h *Host) Flows(ctx context.Context, q control.FlowRequest) (out []control.
 			number int
 		}{{"tcp", flowrule.TCP}, {"udp", flowrule.UDP}} {
 			known := flowrule.Known{Protocol: protocol.number, Port: q.Port, OwnPort: -1, DSCP: -1}
-			for _, f := range h.flows(peers[0], known) {
+			for _, f := range flowsOf(peers[0], h.cfg.Rules, known, h.linkNames()) {
 				f.Protocol = protocol.name
 				out = append(out, f)
 			}
@@ -42,18 +42,27 @@ func (h *Host) Flows(ctx context.Context, q control.FlowRequest) (out []control.
 	return out, err
 }
 
-// flows returns what may become of a flow, the first rule first, up to one that surely decides.
-func (h *Host) flows(p ilnp.PeerState, k flowrule.Known) (out []control.Flow) {
-	set := h.cfg.Rules
+// flowsOf returns what may become of a flow, the first rule first, up to one that surely decides. A rule of the peer
+// counts for a flow that no rule of this host matches.
+func flowsOf(p ilnp.PeerState, set flowrule.Set, k flowrule.Known, names shownNames) (out []control.Flow) {
+	if p.State == ilnp.Plain {
+		return []control.Flow{{Paths: shownPaths(names, p.Paths), Reason: "the session is plain IPv6, so no rule applies"}}
+	}
 	for _, i := range set.Candidates(set.For(p.NID, p.Names), k) {
 		f := control.Flow{Rule: i + 1, Name: set[i].Name, Policy: set[i].Policy.String(), Condition: condition(set[i].Match)}
-		f.Paths, f.Reason = h.pathsOf(p, i, set[i])
+		paths, reason := pathsOf(p, i, set[i])
+		f.Paths, f.Reason = shownPaths(names, paths), reason
 		if out = append(out, f); set[i].Says(k) == flowrule.Yes {
 			return out
 		}
 	}
-	paths := shownPaths(h.linkNames(), p.Paths)
-	return append(out, control.Flow{Paths: paths, Reason: "no rule matches"})
+	if len(p.Answers) > 0 {
+		out = append(out, control.Flow{
+			Condition: "a rule at the peer", Paths: shownPaths(names, p.Answers),
+			Reason: "answered along the path that it came by, as that rule asks",
+		})
+	}
+	return append(out, control.Flow{Paths: shownPaths(names, p.Paths), Reason: "no rule matches"})
 }
 
 // condition says what a match asks for that a protocol and a port do not show.
@@ -66,30 +75,30 @@ func condition(m flowrule.Match) string {
 }
 
 // pathsOf returns the paths by which a rule, of that number, sends, and why by these.
-func (h *Host) pathsOf(p ilnp.PeerState, rule int, r flowrule.Rule) ([]control.Path, string) {
+func pathsOf(p ilnp.PeerState, rule int, r flowrule.Rule) ([]ilnp.Path, string) {
 	if r.Policy == flowrule.Adaptive {
-		return shownPaths(h.linkNames(), p.Paths), "the rule leaves these flows to the session"
+		return p.Paths, "the rule leaves these flows to the session"
 	}
 	table := p.RuleTables[rule]
 	if table == nil {
-		return shownPaths(h.linkNames(), p.Paths), "none of its links works, so these flows leave as without a rule"
+		return p.Paths, "none of its links works, so these flows leave as without a rule"
 	}
 	carriers := table.Paths
 	switch r.Policy {
 	case flowrule.Failover:
-		return shownPaths(h.linkNames(), carriers), "the first of its links that works"
+		return carriers, "the first of its links that works"
 	case flowrule.LowDelay:
 		if rtt := p.RTTs[carriers[0]]; rtt > 0 {
 			why := fmt.Sprintf("the shortest round trip, %v", rtt.Round(100*time.Microsecond))
-			return shownPaths(h.linkNames(), carriers), why
+			return carriers, why
 		}
-		return shownPaths(h.linkNames(), carriers), "the shortest round trip"
+		return carriers, "the shortest round trip"
 	case flowrule.Flow:
-		return shownPaths(h.linkNames(), carriers), "each flow keeps to one of them"
+		return carriers, "each flow keeps to one of them"
 	case flowrule.Weighted:
-		return shownPaths(h.linkNames(), carriers), "packets take turns, and each link gets its share of the bytes"
+		return carriers, "packets take turns, and each link gets its share of the bytes"
 	}
-	return shownPaths(h.linkNames(), carriers), "packets take turns, and each link gets the same"
+	return carriers, "packets take turns, and each link gets the same"
 }
 
 func shownPaths(names shownNames, paths []ilnp.Path) []control.Path {
