@@ -190,6 +190,7 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		return
 	case f == nil:
 		f = &flow{FlowSeen: seen, announced: announced, confirmed: len(announced) > 0}
+		f.listed = c.policy.networks(seen.Internal, announced)
 		f.Schedule.Machine, f.place = f, len(c.order)
 		c.flows[seen.FlowKey], c.order = f, append(c.order, f)
 	case f.Inward != seen.Inward || f.Outward != seen.Outward: // one of them has begun anew
