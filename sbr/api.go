@@ -91,7 +91,7 @@ type Sealed struct {
 	Sealed bool
 }
 
-// Renewed reports that one node of a flow has lost its state: the flow has these nonces, nothing is announced, and its
+// Renewed reports that a node of a flow has lost its state: the flow has these nonces, nothing is announced, and its
 // updates have no MACs as far as is known.
 type Renewed struct {
 	FlowKey
