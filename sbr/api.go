@@ -63,6 +63,7 @@ const (
 	SealedInternal                 // an update from inside with a MAC that lists internal locators
 	Incomplete                     // in fragments that did not all come, or for which there was no space
 	NoFlow                         // an error about a packet of no flow, and such packets are dropped
+	OtherNonces                    // an update or acknowledgement with another nonce than its flow's, beyond their rate
 	Refusals                       // how many there are
 )
 

@@ -89,6 +89,7 @@ type Core struct {
 	asked     uint16 // number of the latest question to an inside node
 
 	claims     claims      // updates with other nonces than their flows'
+	others     others      // how many of these pass
 	incomplete incompletes // messages of which fragments are missing
 	out        []Output
 }

@@ -35,6 +35,7 @@ const (
 // renewal is what the border keeps of a flow of which a node may have another nonce.
 type renewal struct {
 	passed  [2]recent // updates with the flow's nonce, by directionOf
+	rates   [2]rate   // of those with others
 	other   ilnp.Nonce
 	doubted ilnp.Nonce // the last other one because of which the flow was announced
 	at      time.Time  // then
@@ -172,7 +173,7 @@ func renew(c *Core, f *flow, inward, outward ilnp.Nonce) {
 	f.Inward, f.Outward = inward, outward
 	f.announced, f.confirmed, f.sent, f.remotes, f.listed, f.Sealed = nil, false, nil, nil, nil, false
 	if r := f.renewal; r != nil {
-		f.renewal = &renewal{at: r.at}
+		f.renewal = &renewal{rates: r.rates, at: r.at}
 	}
 	c.out = append(c.out, Renewed{f.FlowKey, f.Inward, f.Outward})
 }
@@ -265,4 +266,36 @@ func doubt(c *Core, now time.Time, f *flow) bool {
 	f.confirmed, f.stale = false, true
 	c.queue(now, f)
 	return true
+}
+
+// Updates and acknowledgements with other nonces than their flows' reach the daemons of hosts, which verify them. They
+// have rates, so that forged ones cost a host little: a node that begins anew sends few.
+const (
+	othersEach  = 250 * time.Millisecond // of one flow and direction,
+	othersBurst = 8                      // and so many at once
+	allEach     = 5 * time.Millisecond   // of all flows in a direction,
+	allBurst    = 64
+)
+
+// rate is that of messages which pass, as the time when the next may pass without being ahead.
+type rate struct{ next time.Time }
+
+func (r *rate) take(now time.Time, each time.Duration, burst int) bool {
+	if r.next.Before(now) {
+		r.next = now
+	}
+	if r.next.Sub(now) > time.Duration(burst-1)*each {
+		return false
+	}
+	r.next = r.next.Add(each)
+	return true
+}
+
+// others is the rates of all flows together, by directionOf.
+type others [2]rate
+
+// pass takes one message of a flow with another nonce than the flow's; false: it is beyond the rates.
+func (o *others) pass(now time.Time, f *flow, inside bool) bool {
+	d := directionOf(inside)
+	return f.renews().rates[d].take(now, othersEach, othersBurst) && o[d].take(now, allEach, allBurst)
 }

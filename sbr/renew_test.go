@@ -172,11 +172,52 @@ func TestManyClaims(t *testing.T) {
 		one.Outside = outsideNID + i
 		b.HandleFlow(b.now, one, []roam.L64{siteA, siteB})
 		for range 3 {
+			b.now = b.now.Add(allEach)
 			b.handle(false, roam.ILV{L64: remote, NID: one.Outside}, atSite, lost, ofOther)
 		}
 	}
 	if n := len(b.claims); n != mostClaims || len(b.refused) != 0 {
 		t.Errorf("%d updates are remembered, refused %v", n, b.refused)
+	}
+}
+
+// Forged updates with other nonces reach the host by their rates, whether they are of one flow or of all. Updates with
+// the right nonce are not among them, and one of a node that has lost its state passes beside those of another flow.
+func TestForgedFlood(t *testing.T) {
+	const flows, each = 100, time.Millisecond
+	b := newBorder(t)
+	one := seenFlow
+	for i := range roam.NID(flows) {
+		one.Outside = outsideNID + i
+		b.HandleFlow(b.now, one, []roam.L64{siteA, siteB})
+	}
+	b.drain()
+	flood := func(of int, d time.Duration) (passed int) {
+		b.sent = nil
+		for i := range int(d / each) {
+			b.now = b.now.Add(each)
+			b.handle(false, roam.ILV{L64: remote, NID: outsideNID + roam.NID(i%of)}, atSite, lost, ofOther)
+			b.handle(false, roam.ILV{L64: remote, NID: outsideNID + roam.NID(i%of)}, atSite, lost, ofOther.Ack())
+		}
+		return len(b.sent)
+	}
+	if n := flood(1, 10*time.Second); n < 20 || n > othersBurst+int(10*time.Second/othersEach)+1 {
+		t.Errorf("of one flow %d pass in 10 s", n)
+	}
+	b.sent = nil
+	b.handle(false, theirs, atSite, inward, ofOther)
+	b.handle(false, roam.ILV{L64: remote, NID: outsideNID + 1}, atSite, lost, ofOther)
+	if len(b.sent) != 2 {
+		t.Errorf("%d of 2 updates pass beside the flood", len(b.sent))
+	}
+	if n := flood(flows, 10*time.Second); n < 200 || n > allBurst+int(10*time.Second/allEach)+1 {
+		t.Errorf("of all flows %d pass in 10 s", n)
+	}
+	b.sent = nil
+	b.handle(false, theirs, atSite, inward, ofOther)
+	b.handle(true, mine, theirs, lost, ofHost) // the other direction has a rate of its own
+	if len(b.sent) != 2 {
+		t.Errorf("%d of 2 updates pass beside the flood of all", len(b.sent))
 	}
 }
 
@@ -269,7 +310,7 @@ func TestOutsideLosesStateUnseen(t *testing.T) {
 		b.until(b.now.Add(coalesce))
 		_, u := b.take(2)
 		for i := range guesses {
-			b.now = b.now.Add(time.Millisecond)
+			b.now = b.now.Add(othersEach)
 			wrong := u.Ack()
 			wrong.Locators = slices.Clone(u.Locators)
 			wrong.Locators[0].Lifetime += 1 + i

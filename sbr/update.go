@@ -64,11 +64,15 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 		return
 	}
 	own := f != nil && f.Outward == m.Nonce // what others send changes no flow
-	if own {
+	switch {
+	case own:
 		f.Sent = now
 		if u.Operation == ilnp.Acknowledgement && !provesItself(m) {
 			c.accepted(now, f, false, u)
 		}
+	case f != nil && !provesItself(m) && !c.others.pass(now, f, true):
+		c.refuse(p, OtherNonces)
+		return
 	}
 	original := u
 	switch {
@@ -183,6 +187,9 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 	}
 	own := f != nil && f.Inward == m.Nonce // what others send changes no flow
 	switch {
+	case f != nil && !own && !provesItself(m) && !c.others.pass(now, f, false):
+		c.refuse(p, OtherNonces)
+		return
 	case m.Seal != nil && own:
 		c.sealIn(now, f, u)
 	case m.Seal != nil:
