@@ -63,6 +63,7 @@ const (
 	SealedInternal                 // an update from inside with a MAC that lists internal locators
 	Incomplete                     // in fragments that did not all come, or for which there was no space
 	NoFlow                         // an error about a packet of no flow, and such packets are dropped
+	OtherNonces                    // an update or acknowledgement with another nonce than its flow's, beyond their rate
 	Refusals                       // how many there are
 )
 
@@ -91,7 +92,7 @@ type Sealed struct {
 	Sealed bool
 }
 
-// Renewed reports that one node of a flow has lost its state: the flow has these nonces, nothing is announced, and its
+// Renewed reports that a node of a flow has lost its state: the flow has these nonces, nothing is announced, and its
 // updates have no MACs as far as is known.
 type Renewed struct {
 	FlowKey

@@ -37,19 +37,19 @@ const (
 type flow struct {
 	FlowSeen
 	sched.Schedule[*flow, timer]
-	remotes   []roam.L64   // that the outside node listed last, in its order
-	announced []roam.L64   // that it has acknowledged; as far as they are live, unless its updates have MACs
-	confirmed bool         // it has acknowledged the latest update
-	listed    []roam.L64   // internal locators in the update of the inside node that was acknowledged last
-	stale     bool         // no update of the border's own has had the latest policy's preferences
-	sent      []exchange   // updates that are not acknowledged, the latest last
-	tries     int          // of the border's own update
-	tried     time.Time    // the latest of these
-	updated   [2]time.Time // when an update with the flow's nonce passed, by directionOf
-	queued    bool         // its turn to be announced after a change is still to come
-	waits     bool         // that update waits until the inside node is known to be there
-	asks      int          // questions to the inside node about that, without an answer
-	place     int          // in order
+	remotes   []roam.L64 // that the outside node listed last, in its order
+	announced []roam.L64 // that it has acknowledged; as far as they are live, unless its updates have MACs
+	confirmed bool       // it has acknowledged the latest update
+	listed    []roam.L64 // internal locators in the update of the inside node that was acknowledged last
+	stale     bool       // no update of the border's own has had the latest policy's preferences
+	sent      []exchange // updates that are not acknowledged, the latest last
+	tries     int        // of the border's own update
+	tried     time.Time  // the latest of these
+	renewal   *renewal   // nil: nothing suggests that a node has another nonce
+	queued    bool       // its turn to be announced after a change is still to come
+	waits     bool       // that update waits until the inside node is known to be there
+	asks      int        // questions to the inside node about that, without an answer
+	place     int        // in order
 }
 
 // exchange is a Locator Update from inside, and as it went outside. original is nil for
@@ -88,7 +88,8 @@ type Core struct {
 	mostHosts int    // before old ones are forgotten
 	asked     uint16 // number of the latest question to an inside node
 
-	claims     []claim     // updates with other nonces than their flows', the latest last
+	claims     claims      // updates with other nonces than their flows'
+	others     others      // how many of these pass
 	incomplete incompletes // messages of which fragments are missing
 	out        []Output
 }
@@ -190,6 +191,7 @@ func (c *Core) HandleFlow(now time.Time, seen FlowSeen, announced []roam.L64) {
 		return
 	case f == nil:
 		f = &flow{FlowSeen: seen, announced: announced, confirmed: len(announced) > 0}
+		f.listed = c.policy.networks(seen.Internal, announced)
 		f.Schedule.Machine, f.place = f, len(c.order)
 		c.flows[seen.FlowKey], c.order = f, append(c.order, f)
 	case f.Inward != seen.Inward || f.Outward != seen.Outward: // one of them has begun anew
@@ -287,23 +289,31 @@ func (c *Core) update(now time.Time, f *flow) {
 		return
 	}
 	f.confirmed, f.stale = false, false
-	update := ilnp.LocatorUpdate{Operation: ilnp.Advertisement, Locators: c.entries(f)}
+	update := ownUpdate(c, f, f.Outward)
 	c.remember(f, exchange{outside: update})
-	c.noteUpdate(now, f, true)
-	c.transmit(f, c.live(f)[0], update)
+	c.transmit(f, f.Outward, update)
+	switch r := f.renewal; {
+	case r == nil:
+	case f.tries == 0:
+		r.guesses = 0
+	case r.other.Present():
+		r.trial = trial{r.other, ownUpdate(c, f, r.other)}
+		c.transmit(f, r.trial.nonce, r.trial.body)
+	}
 	c.arm(f, repeat, now, firstRetry<<f.tries)
 	f.tries, f.tried = f.tries+1, now
 }
 
-// siteLifetime is that of locators in the border's own updates, in seconds.
+// siteLifetime is the least one of locators in the border's own updates, in seconds.
 const siteLifetime = 3600
 
-// transmit sends an update of the inside node of a flow from a site locator. Every second
+// transmit sends an update of the inside node of a flow from the most preferred site locator. Every second
 // one goes in UDP, as paths may drop destination options or ICMPv6.
-func (c *Core) transmit(f *flow, from roam.L64, update ilnp.LocatorUpdate) {
+func (c *Core) transmit(f *flow, n ilnp.Nonce, update ilnp.LocatorUpdate) {
+	from := c.live(f)[0]
 	link, _ := c.table.Link(from)
 	src, dst := roam.ILV{L64: from, NID: f.Inside}, roam.ILV{L64: f.Remote, NID: f.Outside}
-	b, err := ilnp.BuildUpdate(src, dst, f.Outward, update)
+	b, err := ilnp.BuildUpdate(src, dst, n, update)
 	if err == nil && c.port != 0 && f.tries%2 != 0 {
 		b, err = ilnp.Encapsulate(b, c.port)
 	}

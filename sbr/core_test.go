@@ -24,7 +24,7 @@ var (
 	key      = FlowKey{insideNID, outsideNID}
 	seenFlow = FlowSeen{FlowKey: key, Internal: internal, Link: 9, Remote: remote, Inward: inward, Outward: outward,
 		Sent: origin}
-	theProbe = Probe{ID: 77, Token: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}
+	theProbe = Probe{ID: 77, Token: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Secret: [16]byte{9, 8, 7}}
 	ownILV   = roam.ILV{L64: internal, NID: 1} // the border's own
 	bothUp   = []Site{{siteA, 1, true}, {siteB, 2, true}}
 )
@@ -161,7 +161,7 @@ func TestAnnounces(t *testing.T) {
 	b.drain()
 	m, u := b.take(1)
 	if m.Src != (roam.ILV{L64: siteA, NID: insideNID}) || m.Dst != theirs || m.Nonce != outward ||
-		!slices.Equal(u.Locators, siteSet) {
+		!announces(u, siteSet) {
 		t.Errorf("announces %+v %+v", m, u)
 	}
 	b.until(b.now.Add(firstRetry))

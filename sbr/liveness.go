@@ -41,8 +41,9 @@ const (
 // Probe names the border's own probes, so that no answer to an inside host, or to an earlier
 // border, counts as theirs.
 type Probe struct {
-	ID    uint16
-	Token [8]byte
+	ID     uint16
+	Token  [8]byte
+	Secret [16]byte // of the border's own updates; no packet has it
 }
 
 // data is that of a probe.
@@ -302,6 +303,9 @@ func (c *Core) outsideAnswered(now time.Time, p Packet, m ilnp.Packet) {
 		c.pass(p, m, f)
 	case f == nil || f.Inward != m.Nonce:
 		c.refuse(p, WrongNonce)
+		if f != nil {
+			doubt(c, now, f)
+		}
 	default:
 		c.watch.answer(now, e.Seq, f.FlowKey, m.Dst.L64)
 	}

@@ -53,17 +53,57 @@ func TestHostMovesInside(t *testing.T) {
 	}
 }
 
-// A host on two networks of the site announces both. What its correspondent has acknowledged stays: the border
-// withdraws no locator of the network that the flow's packets do not come from, and announces changes for both.
-func TestHostOnTwoNetworks(t *testing.T) {
-	const siteC roam.L64 = 0x2001_0db8_000e_0000
-	b := newAside(t)
+const siteC roam.L64 = 0x2001_0db8_000e_0000
+
+// twoNetworks is a policy by which packets from aside leave by siteC alone, with further lines.
+func twoNetworks(t *testing.T, more string) Policy {
+	t.Helper()
 	text := testPolicy(20, 80).AppendTo(nil)
-	p, err := ParsePolicy(fmt.Appendf(text, "%v 60 0 none 1 3\n%v 30 0 none 3\n", aside.Prefix(), siteC.Prefix()))
+	text = fmt.Appendf(text, "%s%v 60 0 none 1 3\n%v 30 0 none 3\n", more, aside.Prefix(), siteC.Prefix())
+	p, err := ParsePolicy(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.HandlePolicy(b.now, p)
+	return p
+}
+
+// A border that begins anew knows by the site locators which an earlier one has announced that a host is on two
+// networks, and withdraws none of their locators, whichever it sends from. Of networks with the same provider it is
+// that whose providers were all announced.
+func TestRestartedBesideTwoNetworks(t *testing.T) {
+	const third, siteD = aside + 1<<16, siteC + 1<<16
+	more := fmt.Sprintf("%v 5 0 vlb 1 4\n%v 30 0 none 4\n%v 30 0 none 4\n", third.Prefix(), siteC.Prefix(), siteD.Prefix())
+	for _, more := range []string{"", more} {
+		b := &border{Core: New(coalesce, port, maxFlows, theProbe), T: t, now: origin}
+		b.HandleOwn(map[roam.LinkID]roam.ILV{8: {L64: aside, NID: 1}, 9: ownILV})
+		b.HandleSites(b.now, append(slices.Clone(bothUp), Site{siteC, 3, true}, Site{siteD, 4, true}))
+		b.HandlePolicy(b.now, twoNetworks(t, more))
+		b.HandleFlow(b.now, seenFlow, []roam.L64{siteA, siteB, siteC})
+		b.AnnounceAnew(b.now)
+		b.drain()
+		b.until(b.now.Add(firstRetry / 2))
+		_, u := b.take(1)
+		if !slices.Equal(locatorsOf(u.Locators), []roam.L64{siteA, siteB, siteC}) || len(b.announced) != 0 {
+			t.Errorf("announces %+v, announced %+v", u.Locators, b.announced)
+		}
+		b.handle(false, theirs, atSite, inward, u.Ack())
+		b.announced = nil
+		there := seenFlow
+		there.Internal, there.Link, there.Sent = aside, 8, b.now
+		b.HandleFlow(b.now, there, nil)
+		b.HandleSites(b.now, append(slices.Clone(bothUp), Site{siteC, 3, true})) // nothing of its locators
+		b.until(b.now.Add(firstRetry / 4))
+		if len(b.announced)+len(b.sent) != 0 {
+			t.Errorf("announced %+v, sent %d", b.announced, len(b.sent))
+		}
+	}
+}
+
+// A host on two networks of the site announces both. What its correspondent has acknowledged stays: the border
+// withdraws no locator of the network that the flow's packets do not come from, and announces changes for both.
+func TestHostOnTwoNetworks(t *testing.T) {
+	b := newAside(t)
+	b.HandlePolicy(b.now, twoNetworks(t, ""))
 	b.HandleSites(b.now, append(slices.Clone(bothUp), Site{siteC, 3, true}))
 	b.until(b.now.Add(time.Second))
 	b.sent = nil

@@ -241,7 +241,7 @@ func (p Policy) Behind(site roam.L64) (roam.L64, bool) {
 		if !e.Internal() || best != nil && best.Prec <= e.Prec {
 			continue
 		}
-		if slices.ContainsFunc(p.Group(e.Rewrite), func(g Entry) bool { return g.L64 == site }) {
+		if p.rewrites(e, site) {
 			best = &p.entries[i]
 		}
 	}
@@ -260,6 +260,47 @@ func (p Policy) Site() []roam.L64 {
 		}
 	}
 	return list
+}
+
+// networks returns the internal locators of a node that is at one of them and at others, by the site locators that
+// were announced for it: some of these are of other networks only. Of several networks with one of these it is that
+// whose others were announced, too. nil: it is at that one alone.
+func (p Policy) networks(at roam.L64, announced []roam.L64) (list []roam.L64) {
+	here, known := p.Inside(at)
+	rest := slices.DeleteFunc(slices.Clone(announced), func(l roam.L64) bool { return known && p.rewrites(here, l) })
+	for len(rest) > 0 {
+		var best *Entry
+		least := 0 // members of its group that were not announced
+		for i, e := range p.entries {
+			if !e.Internal() || !p.rewrites(e, rest[0]) {
+				continue
+			}
+			missing := 0
+			for _, g := range p.Group(e.Rewrite) {
+				if !slices.Contains(announced, g.L64) {
+					missing++
+				}
+			}
+			if best == nil || missing < least {
+				best, least = &p.entries[i], missing
+			}
+		}
+		if best == nil {
+			rest = rest[1:]
+			continue
+		}
+		list = append(list, best.L64)
+		rest = slices.DeleteFunc(rest, func(l roam.L64) bool { return p.rewrites(*best, l) })
+	}
+	if len(list) > 0 {
+		list = append(list, at)
+	}
+	return list
+}
+
+// rewrites reports whether a locator is rewritten to that of the site.
+func (p Policy) rewrites(e Entry, site roam.L64) bool {
+	return e.Internal() && slices.ContainsFunc(p.Group(e.Rewrite), func(g Entry) bool { return g.L64 == site })
 }
 
 // AppendTo appends the policy in the syntax that ParsePolicy reads, a label a line.

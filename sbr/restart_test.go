@@ -46,7 +46,7 @@ func TestRestart(t *testing.T) {
 		}
 		b.sent = b.sent[len(b.sent)-1:]
 		m, u := b.take(1)
-		if m.Nonce != outward || !slices.Equal(u.Locators, siteSet) {
+		if m.Nonce != outward || !announces(u, siteSet) {
 			t.Errorf("announces %+v %+v", m, u)
 		}
 		b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())

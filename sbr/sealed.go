@@ -29,9 +29,6 @@ func (c *Core) sealOut(f *flow, own bool, u ilnp.LocatorUpdate) (why Refusal, de
 	if u.Operation == ilnp.Advertisement && len(c.policy.internalOf(u.Locators)) > 0 {
 		return SealedInternal, true
 	}
-	if own && u.Operation == ilnp.Advertisement {
-		c.remember(f, exchange{original: &u, outside: u})
-	}
 	return 0, false
 }
 

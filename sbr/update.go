@@ -64,9 +64,15 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 		return
 	}
 	own := f != nil && f.Outward == m.Nonce // what others send changes no flow
-	if own {
+	switch {
+	case own:
 		f.Sent = now
-		c.hearInside(now, f, m, u)
+		if u.Operation == ilnp.Acknowledgement && !provesItself(m) {
+			c.accepted(now, f, false, u)
+		}
+	case f != nil && !provesItself(m) && !c.others.pass(now, f, true):
+		c.refuse(p, OtherNonces)
+		return
 	}
 	original := u
 	switch {
@@ -84,12 +90,9 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 			c.refuse(p, UnknownLocators)
 			return
 		}
-		if own {
-			c.remember(f, exchange{original: &original, outside: u, pieces: p.pieces})
-		}
 	}
-	if f != nil && !own && u.Operation == ilnp.Advertisement && !provesItself(m) {
-		c.claim(now, f, true, m.Nonce, exchange{original: &original, outside: u, pieces: p.pieces})
+	if f != nil && u.Operation == ilnp.Advertisement && !provesItself(m) {
+		u = c.passOut(now, f, m, exchange{original: &original, outside: u, pieces: p.pieces})
 	}
 	if own && u.Operation == ilnp.Acknowledgement {
 		f.Remote = m.Dst.L64 // the inside node has accepted an update from there
@@ -104,15 +107,20 @@ func (c *Core) updateOut(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorU
 	c.forward(p, link, roam.ILV{L64: from, NID: m.Src.NID}, m.Dst, m, u)
 }
 
-// hearInside takes an update or acknowledgement with the nonce of a flow from inside.
-func (c *Core) hearInside(now time.Time, f *flow, m ilnp.Packet, u ilnp.LocatorUpdate) {
-	switch {
-	case provesItself(m):
-	case u.Operation == ilnp.Advertisement:
-		c.noteUpdate(now, f, true)
-	default:
-		c.accepted(now, f, false, u)
+// passOut notes an update of a flow from inside, with the flow's nonce or another one, and returns it as it leaves.
+func (c *Core) passOut(now time.Time, f *flow, m ilnp.Packet, e exchange) ilnp.LocatorUpdate {
+	if m.Nonce == f.Outward {
+		c.claims.end(now, f, true, e.outside)
+		c.remember(f, e)
+		return e.outside
 	}
+	if m.Seal == nil {
+		e.outside = distinct(now, f, e.outside)
+	}
+	if !hasOwnLifetimes(c, f, e.outside) {
+		c.claims.add(now, f, true, m.Nonce, e)
+	}
+	return e.outside
 }
 
 // translate replaces internal locators by those that they are rewritten to, with the
@@ -179,12 +187,15 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 	}
 	own := f != nil && f.Inward == m.Nonce // what others send changes no flow
 	switch {
+	case f != nil && !own && !provesItself(m) && !c.others.pass(now, f, false):
+		c.refuse(p, OtherNonces)
+		return
 	case m.Seal != nil && own:
 		c.sealIn(now, f, u)
 	case m.Seal != nil:
 	case provesItself(m):
 	case u.Operation == ilnp.Acknowledgement:
-		about, why := c.acknowledged(now, f, own, u)
+		about, why := c.acknowledged(now, f, m.Nonce, u)
 		if why != Refusals {
 			c.refuse(p, why)
 		}
@@ -202,9 +213,9 @@ func (c *Core) updateIn(now time.Time, p Packet, m ilnp.Packet, u ilnp.LocatorUp
 		case provesItself(m) && !own:
 		case own:
 			f.remotes = remotesOf(u)
-			c.noteUpdate(now, f, false)
+			c.claims.end(now, f, false, u)
 		case f != nil:
-			c.claim(now, f, false, m.Nonce, exchange{outside: u})
+			c.claims.add(now, f, false, m.Nonce, exchange{outside: u})
 		}
 	}
 	c.forward(p, link, m.Src, roam.ILV{L64: to, NID: m.Dst.NID}, m, u)
@@ -216,22 +227,22 @@ func (c *Core) isOurs(e ilnp.LocatorEntry) bool {
 	return known || !e.L64.Usable()
 }
 
-// acknowledged finds what an acknowledgement is about. From then on the outside node knows
-// the locators of that update, if it has the nonce of the flow: own. If the update has an original, the inside node
-// waits for it, too. why: it is refused, if it is not Refusals.
-func (c *Core) acknowledged(now time.Time, f *flow, own bool, u ilnp.LocatorUpdate) (about exchange, why Refusal) {
+// acknowledged finds what an acknowledgement with that nonce is about. From then on the outside node knows
+// the locators of that update, if it has the nonce of the flow, or shows that it has another one. If the update has an
+// original, the inside node waits for the acknowledgement, too. why: it is refused, if it is not Refusals.
+func (c *Core) acknowledged(now time.Time, f *flow, n ilnp.Nonce, u ilnp.LocatorUpdate) (about exchange, why Refusal) {
 	if f == nil {
 		return about, UnknownAck
 	}
+	own := f.Inward == n
 	if own {
 		if about, ok := c.accepted(now, f, true, u); ok {
 			return about, Refusals
 		}
 	}
 	ok := false
-	matches := func(e exchange) bool { return e.is(u) }
 	for _, e := range f.sent {
-		if !matches(e) {
+		if !e.is(u) {
 			continue
 		}
 		if ok = true; e.original != nil {
@@ -239,12 +250,19 @@ func (c *Core) acknowledged(now time.Time, f *flow, own bool, u ilnp.LocatorUpda
 		}
 	}
 	switch {
+	case f.renewal.isTried(u) && own:
+		return about, shown(c, now, f, n, f.renewal.trial.nonce, u)
+	case f.renewal.isTried(u): // both are new, so the data plane sees a session that begins
+		return about, WrongNonce
+	case !ok && own:
+		return about, UnknownAck
 	case !ok:
+		f.renews().guesses++
 		return about, UnknownAck
 	case own:
 		c.settle(now, f, about, u)
-	case about.original == nil: // its receiver would be the border, which cannot verify it
-		return about, WrongNonce
+	case about.original == nil:
+		return about, shown(c, now, f, n, f.Outward, u)
 	}
 	return about, Refusals
 }
@@ -260,6 +278,11 @@ func (c *Core) settle(now time.Time, f *flow, about exchange, u ilnp.LocatorUpda
 	if about.original != nil {
 		f.listed = c.policy.internalOf(about.original.Locators)
 	}
+	c.learns(now, f, u)
+}
+
+// learns takes what the outside node of a flow has acknowledged of the latest update, and announces what that lacks.
+func (c *Core) learns(now time.Time, f *flow, u ilnp.LocatorUpdate) {
 	c.knows(f, u)
 	if f.confirmed {
 		c.agenda.Retire(&f.Schedule)
@@ -272,7 +295,7 @@ func (c *Core) settle(now time.Time, f *flow, about exchange, u ilnp.LocatorUpda
 
 // is reports whether an acknowledgement is about what went outside.
 func (e exchange) is(u ilnp.LocatorUpdate) bool {
-	return e.outside.Code == u.Code && slices.Equal(e.outside.Locators, u.Locators)
+	return sameBody(e.outside, u)
 }
 
 // knows takes what the outside node of a flow has acknowledged.

@@ -54,3 +54,25 @@ func TestInsideClaim(t *testing.T) {
 		t.Error("an update of the neighbour is not handed over")
 	}
 }
+
+// The daemon can read the nonce of an inside node that has lost its state; that of an outside node is none of that.
+func TestOtherNonce(t *testing.T) {
+	lost := ilnp.Nonce{Len: 4, Bytes: [12]byte{9, 9, 9, 9}}
+	for _, inside := range []bool{false, true} {
+		r := newRig(t)
+		r.confirm()
+		if n := r.OtherNonce(theKey); n.Present() {
+			t.Errorf("at first %v", n)
+		}
+		want := ilnp.Nonce{}
+		if inside {
+			want = lost
+			r.run(r.objs.SbrInsideIngress, r.echo(mine, theirs, lost, true, 1, 16))
+		} else {
+			r.run(r.objs.SbrUplinkIngress, r.echo(theirs, roam.ILV{L64: siteA, NID: insideNID}, lost, true, 1, 16))
+		}
+		if n := r.OtherNonce(theKey); n != want {
+			t.Errorf("another nonce, from inside %v: %v", inside, n)
+		}
+	}
+}

@@ -67,6 +67,16 @@ func (p *Plane) Flow(k sbr.FlowKey, t sbr.Table) (FlowEntry, bool) {
 	return entry(f, t), true
 }
 
+// OtherNonce returns the nonce that a packet from the inside node of a flow had, if it is not the flow's, as far as
+// the programs remember it.
+func (p *Plane) OtherNonce(k sbr.FlowKey) ilnp.Nonce {
+	var f bpfWholeFlow
+	if p.objs.PendingFlows.Lookup(keyOf(k), &f) != nil {
+		return ilnp.Nonce{}
+	}
+	return ilnp.Nonce{Len: f.Nonces.Outward.Len, Bytes: f.Nonces.Outward.B}
+}
+
 // batch is how many sets, or flows beyond them, are read at a time.
 const batch = 256
 

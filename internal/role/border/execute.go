@@ -137,6 +137,7 @@ func (r *Role) execute(now time.Time, o sbr.Output) {
 		r.notices.changed(now)
 	case sbr.Look:
 		if f, ok := r.plane.Flow(o.FlowKey, r.core.Table()); ok {
+			r.core.HandleOther(now, o.FlowKey, r.plane.OtherNonce(o.FlowKey))
 			r.core.HandleSeen(now, o.FlowKey, f.Sent)
 		}
 	case sbr.Refused:

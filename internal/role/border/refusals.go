@@ -25,6 +25,7 @@ var reasons = [unsent + 1]string{
 	sbr.SealedInternal:  "update with a MAC that lists internal locators: set uplinks.border at that host",
 	sbr.Incomplete:      "fragments that did not all come, or for which there was no space",
 	sbr.NoFlow:          "error about a packet of no flow: border.fallback drops these",
+	sbr.OtherNonces:     "not the nonce of its flow, and more such updates than pass",
 	unsent:              "no route to its destination, or the link's queue was full",
 }
 

@@ -258,6 +258,7 @@ func newProbe() (p sbr.Probe) {
 	var id [2]byte
 	rand.Read(id[:]) // never fails
 	rand.Read(p.Token[:])
+	rand.Read(p.Secret[:])
 	p.ID = max(binary.BigEndian.Uint16(id[:]), 1)
 	return p
 }
