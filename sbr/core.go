@@ -31,6 +31,7 @@ type timer uint8
 const (
 	announce timer = iota // a flow's turn has come
 	repeat                // a repetition is due
+	lapse                 // a part of the lifetimes has passed that the border's own update announced
 )
 
 // flow is what the border knows of two nodes beyond the data plane.
@@ -304,8 +305,13 @@ func (c *Core) update(now time.Time, f *flow) {
 	f.tries, f.tried = f.tries+1, now
 }
 
-// siteLifetime is the least one of locators in the border's own updates, in seconds.
-const siteLifetime = 3600
+// siteLifetime is the least one of locators in the border's own updates, in seconds. The border withdraws a locator by
+// an update, so it may be long; renewAfter is when it announces all of a flow anew, as no node inside does: one with
+// a single locator that lasts sends no update.
+const (
+	siteLifetime = 40_000
+	renewAfter   = siteLifetime / 4 * time.Second
+)
 
 // transmit sends an update of the inside node of a flow from the most preferred site locator. Every second
 // one goes in UDP, as paths may drop destination options or ICMPv6.
@@ -344,10 +350,14 @@ func (c *Core) HandleTimeout(now time.Time) {
 		if !due {
 			break
 		}
-		if t == repeat {
+		switch t {
+		case repeat:
 			c.repeat(now, f)
-		} else {
+		case announce:
 			c.announce(now, f)
+		case lapse:
+			f.confirmed = false
+			c.queue(now, f)
 		}
 	}
 	c.forgetFragments(now)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/wire/ilnp"
 )
 
 // restarted is a core that takes over what an earlier one has left in the data plane: site locators by their indices,
@@ -97,5 +98,37 @@ func TestSealIsKept(t *testing.T) {
 	b.HandleFlow(b.now, anew, nil)
 	if got := poll(); !slices.Equal(got, []bool{false}) || f.Sealed {
 		t.Errorf("a new session: %v, sealed %v", got, f.Sealed)
+	}
+}
+
+// A node with one locator that lasts sends no update. So the border renews what it has announced long before the
+// outside node would forget it, as long as the flow is there and its updates have no MACs.
+func TestLifetimesAreRenewed(t *testing.T) {
+	b := newBorder(t)
+	b.HandleFlow(b.now, seenFlow, nil)
+	b.drain()
+	b.until(b.now.Add(10 * time.Millisecond))
+	for range 5 {
+		if len(b.sent) == 0 {
+			t.Fatal("no update")
+		}
+		b.sent = b.sent[:1]
+		_, u := b.take(1)
+		least := slices.MinFunc(u.Locators, func(x, y ilnp.LocatorEntry) int { return int(x.Lifetime) - int(y.Lifetime) })
+		b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())
+		if list := b.Flows(); len(list[0].Announced) != 2 || len(b.sent) != 0 {
+			t.Fatalf("announced %v, %d more updates", list[0].Announced, len(b.sent))
+		}
+		b.until(b.now.Add(time.Duration(least.Lifetime) * time.Second / 2))
+		if list := b.Flows(); len(list[0].Announced) != 2 {
+			t.Errorf("announced %v while that is renewed", list[0].Announced)
+		}
+	}
+	b.sent = b.sent[:1]
+	_, u := b.take(1)
+	b.handle(false, theirs, roam.ILV{L64: siteA, NID: insideNID}, inward, u.Ack())
+	b.seal(b.flows[key])
+	if b.until(b.now.Add(24 * time.Hour)); len(b.sent) != 0 {
+		t.Errorf("%d updates without a MAC", len(b.sent))
 	}
 }

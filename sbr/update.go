@@ -287,6 +287,9 @@ func (c *Core) learns(now time.Time, f *flow, u ilnp.LocatorUpdate) {
 	if f.confirmed {
 		c.agenda.Retire(&f.Schedule)
 		f.queued = false
+		if hasOwnLifetimes(c, f, u) {
+			c.arm(f, lapse, now, renewAfter)
+		}
 	} else {
 		f.tries = 0
 		c.announce(now, f)
