@@ -14,16 +14,22 @@ import (
 // startLiterals attaches the hooks for real addresses of known correspondents.
 // Without them sessions are reached by name only, so a fault is a warning.
 // Their table stays as a predecessor has left it until the core knows them.
+//
+// Hooks that a predecessor has left are detached where this process does not attach its own:
+// nobody would keep their table, and a peer that is forgotten would be out of reach.
 func (h *Host) startLiterals() {
-	if !h.cfg.Literals.Enabled {
-		return
-	}
-	cgroup, err := h.cgroup()
-	if err == nil {
-		h.literals, err = dataplane.OpenLiterals(h.cfg.Pins(), cgroup, h.cfg.Host.SessionPrefix)
-	}
-	if err != nil {
+	if h.cfg.Literals.Enabled {
+		cgroup, err := h.cgroup()
+		if err == nil {
+			h.literals, err = dataplane.OpenLiterals(h.cfg.Pins(), cgroup, h.cfg.Host.SessionPrefix)
+		}
+		if err == nil {
+			return
+		}
 		h.warn("real addresses of correspondents are not turned into sessions: " + err.Error())
+	}
+	if err := dataplane.DetachLiterals(h.cfg.Pins()); err != nil {
+		h.warn("real addresses of correspondents may still be turned into sessions: " + err.Error())
 	}
 }
 
