@@ -140,6 +140,12 @@ func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 	return errors.Join(errs...)
 }
 
+// Listed reports whether the table has a real address.
+func (l *Literals) Listed(at roam.ILV) bool {
+	_, listed := l.set[at]
+	return listed
+}
+
 func literalKey(at roam.ILV) (k literalAddr) {
 	binary.BigEndian.PutUint64(k.L64.B[:], uint64(at.L64))
 	binary.BigEndian.PutUint64(k.Nid.B[:], uint64(at.NID))

@@ -42,12 +42,10 @@ func (h *Host) listLiterals(now time.Time) {
 	want := make(map[roam.ILV]roam.NID)
 	for _, p := range h.engine.Core().KnownPeers(now) {
 		for _, l := range p.Locators {
-			// What IPsec or a VPN takes to that address is left to them.
-			if at := (roam.ILV{L64: l.L64, NID: p.NID}); !h.engine.Beyond(at) {
-				want[at] = p.Key.Remote
-			}
+			want[roam.ILV{L64: l.L64, NID: p.NID}] = p.Key.Remote
 		}
 	}
+	h.engine.OmitObstructed(want, h.literals.Listed) // what IPsec or a VPN takes there is left to them
 	fault := ""
 	if err := h.literals.Set(want); err != nil {
 		fault = err.Error()
