@@ -2,6 +2,7 @@ package ilnp
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -373,6 +374,38 @@ func TestExcessIsLetGo(t *testing.T) {
 	b.pass(30 * time.Second)
 	if len(b.other) != 2 || b.other[1] != (Output)(Release{Key: theKey}) {
 		t.Errorf("outputs %+v, want a release behind the dismissal", b.other)
+	}
+}
+
+// TestExcessOfADroppedPeer: packets for a pending peer that is dropped early, in a flood or by a command, do not
+// wait any longer, unless another one is pending under that alias.
+func TestExcessOfADroppedPeer(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	excess := func(nid roam.NID, n Nonce) {
+		o := pending(netP, n)
+		o.Trigger, o.Remote.NID, o.Key.Remote = SeenExcess, nid, nid
+		b.see(o)
+	}
+	for i := range maxPending {
+		excess(peerNID+1+roam.NID(i), peerNonce)
+	}
+	b.pass(pendingFirst)
+	b.forget()
+	excess(peerNID, peerNonce)
+	if want := (Output)(Reject{Key: SessionKey{ownNID, peerNID + 1}}); len(b.other) != 2 || b.other[1] != want {
+		t.Errorf("outputs %+v, want a dismissal and a rejection", b.other)
+	}
+	b.forget()
+	b.see(pending(netP, Nonce{Len: 4, Bytes: [12]byte{9}}))
+	excess(peerNID, Nonce{Len: 4, Bytes: [12]byte{9}})
+	b.pending.drop(b.now, b.pending.byKey[Pending{ownNID, roam.ILV{NID: peerNID, L64: netP}, peerNonce}])
+	if b.drain(); slices.Contains(b.other, (Output)(Reject{Key: theKey})) {
+		t.Errorf("outputs %+v, and another peer is pending under the alias", b.other)
+	}
+	b.RemovePeer(b.now, peerNID)
+	if b.drain(); !slices.Contains(b.other, (Output)(Reject{Key: theKey})) {
+		t.Errorf("outputs %+v, want a rejection", b.other)
 	}
 }
 

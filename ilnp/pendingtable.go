@@ -85,11 +85,30 @@ func (ps *pendingPeers) isPending(key SessionKey) bool {
 	return slices.ContainsFunc(ps.byNIDs[key], func(k *pendingPeer) bool { return k.alias == key && !k.held })
 }
 
-// drop forgets a pending peer, and drops its held packets.
+// drop forgets a pending peer, its held packets, and answers to it that wait here.
 func (ps *pendingPeers) drop(now time.Time, k *pendingPeer) {
 	if ps.byKey[k.key] != k {
 		return
 	}
+	ps.remove(now, k)
+	if k.excess && len(ps.byNIDs[k.nids()]) == 0 && ps.cache.sessionOf(k.alias) == nil {
+		ps.effects.emit(Dismiss{Pending: k.key, Key: k.alias}) // or the programs would hand them over again
+		ps.letGo(k)
+	}
+}
+
+// letGo ends the wait of packets of local programs for the last pending peer under an alias: they go
+// to a known node by its preinstalled entry, and to nobody else.
+func (ps *pendingPeers) letGo(k *pendingPeer) {
+	if ps.preinstalled.entries[k.alias] != nil {
+		ps.effects.emit(Release{Key: k.alias})
+	} else {
+		ps.effects.emit(Reject{Key: k.alias})
+	}
+}
+
+// remove takes a pending peer out of the table, and drops its held packets.
+func (ps *pendingPeers) remove(now time.Time, k *pendingPeer) {
 	nids := k.nids()
 	ps.effects.retire(&k.schedule)
 	ps.probes.forget(&k.sent, now)

@@ -338,24 +338,19 @@ func (ps *pendingPeers) timeout(now time.Time, k *pendingPeer) {
 // giveUp forgets a pending peer that did not answer, in the data plane too: as long as the
 // programs answer to its locator, no packet of ours would set up a session with it at
 // another one. Other peers with its NID keep what the data plane has of them, by their
-// nonces. Packets of local programs that waited for it go to a known node by its
-// preinstalled entry.
+// nonces, and what waits for them.
 func (ps *pendingPeers) giveUp(now time.Time, k *pendingPeer) {
 	if k.offer == nil && ps.cache.proves(k.key.Remote.NID) {
 		ps.effects.refuse(now, k.alias, reasonUnproven)
 	}
-	ps.drop(now, k)
+	ps.remove(now, k)
 	others := ps.byNIDs[k.nids()]
 	if ps.cache.sessionOf(k.alias) != nil || slices.ContainsFunc(others, func(o *pendingPeer) bool { return o.key.Nonce == k.key.Nonce }) {
 		return
 	}
 	ps.effects.emit(Dismiss{Pending: k.key, Key: k.alias})
-	switch {
-	case len(others) > 0:
-	case ps.preinstalled.entries[k.alias] != nil:
-		ps.effects.emit(Release{Key: k.alias})
-	default:
-		ps.effects.emit(Reject{Key: k.alias})
+	if len(others) == 0 {
+		ps.letGo(k)
 	}
 }
 
@@ -444,6 +439,9 @@ func (ps *pendingPeers) admit(now time.Time, k *pendingPeer, s *session) {
 		if o.bare {
 			o.bare = false
 			ps.effects.emit(Admit{Pending: o.bareKey(), Key: s.key})
+		}
+		if o.alias == s.key { // see releaseExcess
+			o.excess = false
 		}
 		ps.drop(now, o)
 	}

@@ -66,7 +66,7 @@ func TestQueue(t *testing.T) {
 	}{"first packets": {NewFirstQueue(), 16, 1024}, "excess": {NewExcessQueue(), 64, 512}} {
 		q := c.q
 		for i := range c.inAll + 10 {
-			if took := q.Add(keyOf(i/10), []byte{byte(i)}); took != (i < c.inAll) {
+			if took := q.Add(epoch, keyOf(i/10), []byte{byte(i)}); took != (i < c.inAll) {
 				t.Fatalf("%s: packet %d taken: %t", name, i, took)
 			}
 		}
@@ -80,10 +80,35 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%s: %d left", name, q.Len())
 		}
 		for i := range c.perSession + 1 {
-			if took := q.Add(theKey, nil); took != (i < c.perSession) {
+			if took := q.Add(epoch, theKey, nil); took != (i < c.perSession) {
 				t.Errorf("%s: packet %d of a session taken: %t", name, i, took)
 			}
 		}
+	}
+}
+
+// TestQueueIsBoundedInTime: packets that nobody asks for are dropped after their time, and later ones of the same
+// session are kept for theirs.
+func TestQueueIsBoundedInTime(t *testing.T) {
+	q := NewExcessQueue()
+	for i := range 512 {
+		q.Add(epoch, keyOf(i), []byte{1})
+	}
+	q.Forget(keyOf(7))
+	q.Add(epoch.Add(time.Second), keyOf(7), []byte{2})
+	if q.Add(epoch.Add(queueLife-1), theKey, []byte{3}) {
+		t.Fatal("a full queue takes one more")
+	}
+	took := q.Add(epoch.Add(queueLife), theKey, []byte{3})
+	if !took || q.Len() != 2 || len(q.Packets(keyOf(7))) != 1 || len(q.order) != 2 {
+		t.Errorf("%d packets, %v of the younger session, order of %d", q.Len(), q.Packets(keyOf(7)), len(q.order))
+	}
+	for i := range 1000 {
+		q.Forget(keyOf(i + 100))
+		q.Add(epoch.Add(queueLife), keyOf(i+101), nil)
+	}
+	if q.Len() != 3 || len(q.order) > 2*3+64 {
+		t.Errorf("%d packets, order of %d", q.Len(), len(q.order))
 	}
 }
 
@@ -93,7 +118,7 @@ func TestRetransmitted(t *testing.T) {
 	for _, seq := range []byte{1, 2, 2, 3} {
 		b := packetFrom(t, ip6.TCP, 0)
 		b[ip6.HeaderLen+7] = seq
-		q.Add(theKey, b)
+		q.Add(epoch, theKey, b)
 	}
 	wire := packetFrom(t, ip6.TCP, 0)
 	wire[ip6.HeaderLen+7] = 2

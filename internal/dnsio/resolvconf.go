@@ -139,7 +139,7 @@ func (r ResolvConf) original() (saved, error) {
 			// The saved original is lost; Roam's own file is the best source left.
 			return saved{Content: withoutUs(string(text)), Mode: 0o644}, nil
 		}
-		return o, err
+		return r.current(o), err
 	}
 	o := saved{Content: string(text), Mode: 0o644}
 	if link, err := os.Readlink(r.Path); err == nil {
@@ -148,6 +148,27 @@ func (r ResolvConf) original() (saved, error) {
 		o.Mode = info.Mode().Perm()
 	}
 	return o, nil
+}
+
+// current returns an original with what the target of its link says now: the owner goes on writing that
+// while resolv.conf is Roam's, also while no daemon runs. Without a target, as early in a boot, the saved
+// content stays.
+func (r ResolvConf) current(o saved) saved {
+	if o.Link == "" {
+		return o
+	}
+	if text, err := os.ReadFile(r.target(o.Link)); err == nil && !isOurs(text) {
+		o.Content = string(text)
+	}
+	return o
+}
+
+// target returns the path of the file that a link at Path leads to.
+func (r ResolvConf) target(link string) string {
+	if filepath.IsAbs(link) {
+		return link
+	}
+	return filepath.Join(filepath.Dir(r.Path), link)
 }
 
 func (r ResolvConf) load() (o saved, err error) {

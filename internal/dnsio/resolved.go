@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -34,19 +33,13 @@ func (r ResolvConf) Follows() string {
 	if err != nil {
 		return ""
 	}
-	file, text := o.Link, o.Content
-	if file != "" {
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(filepath.Dir(r.Path), file)
-		}
-		if b, err := os.ReadFile(file); err == nil {
-			text = string(b)
-		}
-	}
-	if slices.ContainsFunc(servers(text, netip.AddrPort{}), isStub) {
+	if slices.ContainsFunc(servers(o.Content, netip.AddrPort{}), isStub) {
 		return r.resolved()
 	}
-	return file
+	if o.Link == "" {
+		return ""
+	}
+	return r.target(o.Link)
 }
 
 // Followed returns the servers in the file of Follows, without the one at own.

@@ -22,11 +22,32 @@ type Literals struct {
 	set  map[roam.ILV]roam.NID
 }
 
+// literalHook is one of the hooks, with its program if that is loaded.
+type literalHook struct {
+	name string
+	at   ebpf.AttachType
+	prog *ebpf.Program
+}
+
+// literalHooks returns the hooks in the order in which they are attached.
+func literalHooks(o *literalObjects) []literalHook {
+	return []literalHook{
+		{"connect6", ebpf.AttachCGroupInet6Connect, o.LiteralConnect6},
+		{"sendmsg6", ebpf.AttachCGroupUDP6Sendmsg, o.LiteralSendmsg6},
+		{"recvmsg6", ebpf.AttachCGroupUDP6Recvmsg, o.LiteralRecvmsg6},
+		{"getpeername6", ebpf.AttachCgroupInet6GetPeername, o.LiteralGetpeername6},
+		{"getsockname6", ebpf.AttachCgroupInet6GetSockname, o.LiteralGetsockname6},
+	}
+}
+
+// literalPin returns where the attachment of a hook is pinned.
+func literalPin(pinDir, hook string) string { return filepath.Join(pinDir, setName, "link_"+hook) }
+
 // OpenLiterals loads the hooks and attaches them to the cgroup, in place of
 // those that an earlier process pinned.
 func OpenLiterals(pinDir, cgroup string, prefix roam.L64) (*Literals, error) {
-	pinDir = filepath.Join(pinDir, setName)
-	if err := os.MkdirAll(pinDir, 0o700); err != nil {
+	setDir := filepath.Join(pinDir, setName)
+	if err := os.MkdirAll(setDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make pin directory: %w", err)
 	}
 	spec, err := loadLiteral()
@@ -41,26 +62,32 @@ func OpenLiterals(pinDir, cgroup string, prefix roam.L64) (*Literals, error) {
 		return nil, fmt.Errorf("set network namespace: %w", err)
 	}
 	l := &Literals{set: make(map[roam.ILV]roam.NID)}
-	if err := spec.LoadAndAssign(&l.objs, &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: pinDir}}); err != nil {
+	if err := spec.LoadAndAssign(&l.objs, &ebpf.CollectionOptions{Maps: ebpf.MapOptions{PinPath: setDir}}); err != nil {
 		return nil, fmt.Errorf("load hooks for literal addresses: %w", err)
 	}
-	for _, h := range []struct {
-		name string
-		at   ebpf.AttachType
-		prog *ebpf.Program
-	}{
-		{"connect6", ebpf.AttachCGroupInet6Connect, l.objs.LiteralConnect6},
-		{"sendmsg6", ebpf.AttachCGroupUDP6Sendmsg, l.objs.LiteralSendmsg6},
-		{"recvmsg6", ebpf.AttachCGroupUDP6Recvmsg, l.objs.LiteralRecvmsg6},
-		{"getpeername6", ebpf.AttachCgroupInet6GetPeername, l.objs.LiteralGetpeername6},
-		{"getsockname6", ebpf.AttachCgroupInet6GetSockname, l.objs.LiteralGetsockname6},
-	} {
-		if err := dataplane.AttachCgroup(filepath.Join(pinDir, "link_"+h.name), cgroup, h.at, h.prog); err != nil {
+	for _, h := range literalHooks(&l.objs) {
+		if err := dataplane.AttachCgroup(literalPin(pinDir, h.name), cgroup, h.at, h.prog); err != nil {
 			l.objs.Close()
 			return nil, fmt.Errorf("attach %s to %s: %w", h.name, cgroup, err)
 		}
 	}
-	return l, l.adopt()
+	if err := l.adopt(); err != nil {
+		l.objs.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// DetachLiterals detaches the hooks that an earlier process pinned; the kernel does it in the background.
+// Sockets that they have given a session address keep that.
+func DetachLiterals(pinDir string) error {
+	var errs []error
+	for _, h := range literalHooks(&literalObjects{}) {
+		if err := os.Remove(literalPin(pinDir, h.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("detach hook for literal addresses: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // adopt reads what an earlier process listed.
@@ -111,6 +138,12 @@ func (l *Literals) Set(want map[roam.ILV]roam.NID) error {
 		l.set[at] = alias
 	}
 	return errors.Join(errs...)
+}
+
+// Listed reports whether the table has a real address.
+func (l *Literals) Listed(at roam.ILV) bool {
+	_, listed := l.set[at]
+	return listed
 }
 
 func literalKey(at roam.ILV) (k literalAddr) {

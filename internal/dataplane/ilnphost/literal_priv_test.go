@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,37 @@ func TestLiteralConnect(t *testing.T) {
 	}
 	if own, _ = connected(t, netip.Addr{}, real.Addr()); roam.ILVFromAddr(own).L64 == roam.DefaultSessionPrefix {
 		t.Errorf("from %v after the correspondent was forgotten", own)
+	}
+}
+
+// Once the hooks are detached, as where literals are switched off after a restart, a real address is an ordinary one.
+func TestLiteralDetach(t *testing.T) {
+	dir := enclose(t)
+	testutil.Need(t, "cgroup2")
+	real := at(there, theirs)
+	addressed(t, session(ours).Addr(), session(theirs).Addr(), at(here, ours).Addr(), real.Addr())
+	l := openLiterals(t, dir)
+	if err := l.Set(map[roam.ILV]roam.NID{real: theirs}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	bySession := func() bool {
+		own, _ := connected(t, netip.Addr{}, real.Addr())
+		return roam.ILVFromAddr(own).L64 == roam.DefaultSessionPrefix
+	}
+	if !bySession() {
+		t.Fatal("hooks do not outlive the process")
+	}
+	for range 2 { // also where there are none
+		if err := DetachLiterals(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testutil.Eventually(t, 10*time.Second, func() bool { return !bySession() }, "a real address is an ordinary one")
+	if pins, _ := filepath.Glob(filepath.Join(dir, setName, "link_*")); len(pins) > 0 {
+		t.Errorf("%v are left", pins)
 	}
 }
 

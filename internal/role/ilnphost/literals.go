@@ -14,16 +14,22 @@ import (
 // startLiterals attaches the hooks for real addresses of known correspondents.
 // Without them sessions are reached by name only, so a fault is a warning.
 // Their table stays as a predecessor has left it until the core knows them.
+//
+// Hooks that a predecessor has left are detached where this process does not attach its own:
+// nobody would keep their table, and a peer that is forgotten would be out of reach.
 func (h *Host) startLiterals() {
-	if !h.cfg.Literals.Enabled {
-		return
-	}
-	cgroup, err := h.cgroup()
-	if err == nil {
-		h.literals, err = dataplane.OpenLiterals(h.cfg.Pins(), cgroup, h.cfg.Host.SessionPrefix)
-	}
-	if err != nil {
+	if h.cfg.Literals.Enabled {
+		cgroup, err := h.cgroup()
+		if err == nil {
+			h.literals, err = dataplane.OpenLiterals(h.cfg.Pins(), cgroup, h.cfg.Host.SessionPrefix)
+		}
+		if err == nil {
+			return
+		}
 		h.warn("real addresses of correspondents are not turned into sessions: " + err.Error())
+	}
+	if err := dataplane.DetachLiterals(h.cfg.Pins()); err != nil {
+		h.warn("real addresses of correspondents may still be turned into sessions: " + err.Error())
 	}
 }
 
@@ -36,12 +42,10 @@ func (h *Host) listLiterals(now time.Time) {
 	want := make(map[roam.ILV]roam.NID)
 	for _, p := range h.engine.Core().KnownPeers(now) {
 		for _, l := range p.Locators {
-			// What IPsec or a VPN takes to that address is left to them.
-			if at := (roam.ILV{L64: l.L64, NID: p.NID}); !h.engine.Beyond(at) {
-				want[at] = p.Key.Remote
-			}
+			want[roam.ILV{L64: l.L64, NID: p.NID}] = p.Key.Remote
 		}
 	}
+	h.engine.OmitObstructed(want, h.literals.Listed) // what IPsec or a VPN takes there is left to them
 	fault := ""
 	if err := h.literals.Set(want); err != nil {
 		fault = err.Error()

@@ -43,10 +43,11 @@ func newResolvKeeper(file dnsio.ResolvConf, own netip.AddrPort) *resolvKeeper {
 // take points the file to us, and returns the servers that it named.
 func (k *resolvKeeper) take() ([]netip.AddrPort, error) {
 	k.link = k.file.Follows()
+	link := k.marks()[1] // before it is read: what is written meanwhile shows in the next marks
 	servers, err := k.file.Take(k.own)
 	// What is written from now on shows in the marks, and what was in between shows here.
 	if marks := k.marks(); k.pointsToUs() {
-		k.done = marks
+		k.done = [2]mark{marks[0], link}
 	}
 	return servers, err
 }

@@ -122,6 +122,50 @@ func TestResolvConfThatWasALink(t *testing.T) {
 	}
 }
 
+// After a crash the next daemon asks the servers that the target of the link names by now, not those that were there
+// when a daemon first took resolv.conf. Without a target it asks the last ones.
+func TestResolvConfThatWasALinkAfterACrash(t *testing.T) {
+	dir := t.TempDir()
+	path, run := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "run.conf")
+	write(t, run, "nameserver 192.0.2.1\n")
+	if err := os.Symlink("run.conf", path); err != nil {
+		t.Fatal(err)
+	}
+	b := newResolvBench(t, path)
+	write(t, run, "nameserver 192.0.2.22\n")
+	b.wants("another network", "192.0.2.22")
+	again := func(what, server string) {
+		t.Helper()
+		next := &resolvBench{newResolvKeeper(b.file, b.own), t, b.now, path}
+		want := netip.MustParseAddrPort(server + ":53")
+		before, err := next.file.Upstream(next.own)
+		if err != nil || len(before) != 1 || before[0] != want {
+			t.Errorf("%s: %v %v before resolv.conf is taken, want %v", what, before, err, want)
+		}
+		servers, err := next.take()
+		if err != nil || len(servers) != 1 || servers[0] != want {
+			t.Errorf("%s: %v %v, want %v", what, servers, err, want)
+		}
+		if !next.pointsToUs() || !strings.Contains(next.text(), server) {
+			t.Errorf("%s: resolv.conf is\n%s", what, next.text())
+		}
+		next.quiet(what)
+	}
+	again("after a crash", "192.0.2.22")
+	write(t, run, "nameserver 192.0.2.3\n")
+	again("written while no daemon ran", "192.0.2.3")
+	if err := os.Remove(run); err != nil {
+		t.Fatal(err)
+	}
+	again("no target", "192.0.2.3")
+	if err := b.file.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if link, err := os.Readlink(path); err != nil || link != "run.conf" {
+		t.Errorf("after the end: %q %v", link, err)
+	}
+}
+
 func TestResolvConfIsNotFoughtFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "resolv.conf")
 	write(t, path, "nameserver 192.0.2.1\n")

@@ -104,7 +104,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 	if excess {
 		queue, o = &e.excess, observation(ilnp.SeenExcess, ev)
 	}
-	if !queue.Add(ev.Key, ev.Packet) {
+	if !queue.Add(now, ev.Key, ev.Packet) {
 		e.refused["first packet beyond the queue of its session"]++
 		return
 	}
@@ -122,7 +122,7 @@ func (e *Engine) hold(now time.Time, ev dataplane.Event) {
 		return
 	}
 	if ip6.FinishL4(ev.Packet) == nil {
-		e.held.Add(ev.Key, ev.Packet)
+		e.held.Add(now, ev.Key, ev.Packet)
 		if p.RuleSought {
 			e.copies.Add(now, ev.Key, ev.Packet)
 		}

@@ -42,6 +42,7 @@ type policy struct {
 	// free are the paths of sessions from those locators along which it may all the same.
 	free        map[roam.NID]map[ilnp.Path]bool
 	unvalidated map[dataplane.Obstruction]bool // of nodes without a session: obstructed, or free as above
+	literals    literalPolicy
 	queue       []roam.NID                     // to be checked anew
 	keys        map[roam.NID][]ilnp.SessionKey // their sessions
 	unwritten   bool                           // the data plane does not have all of it
@@ -51,7 +52,7 @@ type policy struct {
 // due returns when there is something to do; zero: there is nothing.
 func (p *policy) due() time.Time {
 	switch {
-	case len(p.queue) > 0:
+	case len(p.queue) > 0, len(p.literals.queue) > 0:
 		return time.Unix(1, 0) // at once
 	case p.unwritten:
 		return p.writeAt
@@ -78,6 +79,7 @@ func (p *policy) policyChanged(now time.Time, armed bool) {
 		}
 	}
 	p.queue = slices.Collect(maps.Keys(p.keys))
+	p.recheckLiterals()
 	p.checkLocals()
 	p.checkSome(now)
 }
@@ -102,7 +104,7 @@ func (p *policy) checkLocals() {
 	}
 }
 
-// checkSome checks the next correspondents of the queue.
+// checkSome checks the next correspondents of the queue, and behind them real addresses.
 func (p *policy) checkSome(now time.Time) {
 	n := min(len(p.queue), policyBatch)
 	for _, nid := range p.queue[:n] {
@@ -116,6 +118,7 @@ func (p *policy) checkSome(now time.Time) {
 		delete(p.keys, nid)
 	}
 	p.queue = p.queue[n:]
+	p.checkLiterals(policyBatch - n)
 }
 
 // check returns the obstructed ones of all paths that a session could take.
@@ -301,20 +304,6 @@ func (p *policy) writeObstructed(now time.Time) {
 // Obstructed returns the obstructed paths by correspondent, with what obstructs each;
 // use it inside Do only.
 func (p *policy) Obstructed() map[roam.NID]map[ilnp.Path]string { return p.blocked }
-
-// Beyond reports whether a policy obstructs every path to a locator of a correspondent,
-// so that nothing but an ordinary socket reaches it; use it inside Do only.
-func (p *policy) Beyond(at roam.ILV) bool {
-	if !p.armed || len(p.uplinks.locals) == 0 {
-		return false
-	}
-	for l := range p.uplinks.locals {
-		if p.ask(l.Link, roam.ILV{L64: l.L64, NID: p.cfg.NID}.Addr(), at.Addr()) == "" {
-			return false
-		}
-	}
-	return true
-}
 
 // ObstructedLocators returns the locators from which nothing may leave, with what
 // says so; use it inside Do only.

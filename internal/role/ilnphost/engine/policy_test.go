@@ -205,6 +205,126 @@ func TestManyPeersAndAPolicy(t *testing.T) {
 	}
 }
 
+// TestManyLiteralsAndAPolicy: with very many known peers, neither the real addresses of all nor a change of policies or
+// of our locators keeps the engine from its other work for long. What was known holds until it is checked.
+func TestManyLiteralsAndAPolicy(t *testing.T) {
+	const peers = 1000
+	b := &rulebook{to: make(map[roam.L64]bool)}
+	e, _, _, _ := obeying(t, b)
+	listed := make(map[roam.ILV]roam.NID) // as in the data plane: a predecessor has left half of them
+	at := func(i int) roam.ILV { return roam.ILV{L64: there + roam.L64(i), NID: peerNID + roam.NID(i)} }
+	for i := range peers / 2 {
+		listed[at(i)] = at(i).NID
+	}
+	tick := func(what string) {
+		t.Helper()
+		want, before := make(map[roam.ILV]roam.NID), b.asked
+		for i := range peers {
+			want[at(i)] = at(i).NID
+		}
+		e.OmitObstructed(want, func(at roam.ILV) bool { return listed[at] != 0 })
+		if n := b.asked - before; n > 3*policyBatch {
+			t.Errorf("%s: %d questions at once", what, n)
+		}
+		listed = want
+	}
+	turns := func(what string) {
+		t.Helper()
+		n := 0
+		for ; !e.policy.due().IsZero() && n < peers; n++ {
+			before := b.asked
+			e.handleTimer(time.Now())
+			if n := b.asked - before; n > 3*policyBatch {
+				t.Errorf("%s: %d questions at once", what, n)
+			}
+			e.drain(time.Now())
+			e.policy.writeAt = time.Time{}
+		}
+		if n > peers/policyBatch+10 {
+			t.Errorf("%s: took %d turns", what, n)
+		}
+	}
+	if tick("at first"); len(listed) < peers/2 || len(listed) > peers/2+policyBatch {
+		t.Errorf("%d listed before they are checked, %d were", len(listed), peers/2)
+	}
+	if turns("at first"); len(listed) == peers {
+		t.Error("nothing was left to check")
+	}
+	if tick("checked"); len(listed) != peers {
+		t.Errorf("%d listed, want all", len(listed))
+	}
+	for i := range peers / 4 {
+		b.to[at(i).L64] = true
+	}
+	before := b.asked
+	e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: true})
+	if n := b.asked - before; n > 4*policyBatch {
+		t.Errorf("a change of policies: %d questions at once", n)
+	}
+	if tick("changed"); len(listed) < peers-policyBatch {
+		t.Errorf("%d listed before they are checked anew", len(listed))
+	}
+	turns("changed")
+	if tick("checked anew"); len(listed) != peers-peers/4 {
+		t.Errorf("%d listed, want those that no policy obstructs", len(listed))
+	}
+	clear(b.to)
+	e.handleNetwork(time.Now(), hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{
+		LinkLocator: roam.LinkLocator{Link: 8, L64: second + 1}, Present: true, Preferred: time.Hour}})
+	tick("another locator")
+	turns("another locator")
+	if tick("from another locator"); len(listed) != peers {
+		t.Errorf("%d listed, want all: nothing obstructs the new locator", len(listed))
+	}
+	e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: false})
+	if tick("no policy"); len(e.literals.obstructed) > 0 || len(listed) != peers {
+		t.Errorf("without policies: %d verdicts, %d listed", len(e.literals.obstructed), len(listed))
+	}
+}
+
+// TestFewLiteralsAndAPolicy: with few known peers all is followed at once, and forgotten peers are not kept.
+func TestFewLiteralsAndAPolicy(t *testing.T) {
+	b := &rulebook{}
+	e, _, _, _ := obeying(t, b)
+	omits := func() bool {
+		want := map[roam.ILV]roam.NID{them: peerNID}
+		e.OmitObstructed(want, func(roam.ILV) bool { return false })
+		return len(want) == 0
+	}
+	if omits() {
+		t.Error("omitted without an obstacle")
+	}
+	b.to = map[roam.L64]bool{there: true}
+	e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: true})
+	if !omits() {
+		t.Error("listed, and obstructed")
+	}
+	before := b.asked
+	if omits(); b.asked != before {
+		t.Error("asked again without a change")
+	}
+	locator := func(l roam.LinkLocator, present bool) {
+		e.handleNetwork(time.Now(), hostnet.LocatorChanged{PrefixEvent: roam.PrefixEvent{
+			LinkLocator: l, Present: present, Preferred: time.Hour}})
+	}
+	locals := slices.Collect(maps.Keys(e.uplinks.locals))
+	for _, l := range locals {
+		locator(l, false)
+	}
+	b.to = nil
+	e.handleNetwork(time.Now(), hostnet.PolicyChanged{Armed: true})
+	for _, l := range locals {
+		locator(l, true)
+	}
+	if omits() {
+		t.Errorf("omitted for a policy that went while there was none of our locators %v", locals)
+	}
+	e.OmitObstructed(nil, nil)
+	if len(e.literals.obstructed) > 0 {
+		t.Error("a peer that nobody knows is kept")
+	}
+}
+
 // TestCorrespondentsOfOneNID: two that claim one NID, at different locators, do not
 // make the engine replace what is obstructed without end.
 func TestCorrespondentsOfOneNID(t *testing.T) {
