@@ -179,6 +179,20 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 	return nil
 }
 
+// applyAll takes messages into the table. It reports whether default routes may have changed, and for which links the
+// facts may have.
+func (t *table) applyAll(messages []syscall.NetlinkMessage, now time.Time) (routes bool, links map[int]bool) {
+	links = map[int]bool{}
+	for _, m := range messages {
+		w := t.apply(m, now)
+		routes = routes || w.routes
+		if w.link != 0 {
+			links[w.link] = true
+		}
+	}
+	return routes, links
+}
+
 // absorb takes a batch into the table and asks the kernel for what the
 // messages only hint at.
 func (h *Host) absorb(b batch, now time.Time) error {
@@ -190,15 +204,7 @@ func (h *Host) absorb(b batch, now time.Time) error {
 		h.table = t
 		return nil
 	}
-	var routes bool
-	links := map[int]bool{}
-	for _, m := range b.messages {
-		w := h.table.apply(m, now)
-		routes = routes || w.routes
-		if w.link != 0 {
-			links[w.link] = true
-		}
-	}
+	routes, links := h.table.applyAll(b.messages, now)
 	for index := range links {
 		if l, ok := h.table.links[index]; ok && h.rules.accepts(l.name) {
 			l.facts = h.kernel.facts(l.name)
@@ -240,6 +246,11 @@ func (h *Host) run(batches <-chan batch) {
 			if b.err != nil {
 				h.lastWords(b.err)
 				return
+			}
+			if h.stale {
+				// The timer has it all read anew, except what routers advertise: no dump has that.
+				h.table.applyAll(b.messages, time.Now())
+				continue
 			}
 			err = h.absorb(b, time.Now())
 		case s := <-h.surveys:
