@@ -294,5 +294,5 @@ func (t *table) applyPrefix(m syscall.NetlinkMessage, now time.Time) {
 		delete(t.ras, l)
 		return
 	}
-	t.ras[l] = ra{preferred: lifetime(u32(c), now), valid: lifetime(u32(c[4:]), now), heard: t.heard}
+	t.advertised(l, ra{preferred: lifetime(u32(c), now), valid: lifetime(u32(c[4:]), now), heard: t.heard}, now)
 }

@@ -33,7 +33,14 @@ type table struct {
 	session       roam.L64
 	sessionRoutes []sessionRoute
 	heard         uint64 // counts what was heard of prefixes, to tell a refresh
+	// excess holds, for each link, the last prefix that was advertised beyond maxAdvertised.
+	excess map[int]roam.L64
 }
+
+// maxAdvertised is how many prefixes of Router Advertisements count on a link, as many as the kernel makes addresses
+// for by default (max_addresses). A node on the link can advertise any number, each for ever. Prefixes with an address
+// of this host count besides.
+const maxAdvertised = 16
 
 type addrKey struct {
 	link int
@@ -132,6 +139,7 @@ func newTable() *table {
 	return &table{
 		links: map[int]link{}, addrs: map[addrKey]address{}, locals: map[addrKey]bool{},
 		neighs: map[addrKey]neigh{}, ras: map[roam.LinkLocator]ra{}, onLink: map[roam.LinkLocator]time.Time{},
+		excess: map[int]roam.L64{},
 	}
 }
 
@@ -225,6 +233,25 @@ func (t *table) dropLink(index int) {
 	}
 }
 
+// advertised takes a prefix of a Router Advertisement, unless its link has enough that came before and have not ended.
+func (t *table) advertised(l roam.LinkLocator, a ra, now time.Time) {
+	if _, known := t.ras[l]; !known {
+		var n int
+		for k, x := range t.ras {
+			if k.Link == l.Link && ended(x.valid, now) {
+				delete(t.ras, k)
+			} else if k.Link == l.Link {
+				n++
+			}
+		}
+		if n >= maxAdvertised {
+			t.excess[int(l.Link)] = l.L64
+			return
+		}
+	}
+	t.ras[l] = a
+}
+
 // dropPrefixes forgets what routers advertised on a link that was taken down.
 func (t *table) dropPrefixes(index int) {
 	for k := range t.ras {
@@ -232,6 +259,7 @@ func (t *table) dropPrefixes(index int) {
 			delete(t.ras, k)
 		}
 	}
+	delete(t.excess, index)
 }
 
 // local names the prefix of an address on its link.

@@ -118,7 +118,7 @@ func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	t := newTable()
 	t.session = k.session
 	if old != nil {
-		t.heard, t.held, t.forwarded = old.heard, old.held, old.forwarded
+		t.heard, t.held, t.forwarded, t.excess = old.heard, old.held, old.forwarded, old.excess
 	}
 	steps := []struct {
 		get  int
