@@ -52,6 +52,7 @@ func (h *Host) settle(now time.Time) time.Time {
 	hurry := h.hurryCarriers(now)
 	h.hearRouters()
 	h.solicitRouters()
+	h.table.dropAbandoned(h.ours, now)
 	h.tellExcess()
 	before := h.picture
 	p := h.table.draw(h.rules, h.ours, before.uplinks, now)

@@ -1,6 +1,7 @@
 package hostnet
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -23,8 +24,8 @@ type table struct {
 	locals map[addrKey]bool        // local routes: the kernel answers for that address
 	neighs map[addrKey]neigh       //
 	ras    map[roam.LinkLocator]ra // prefix information of Router Advertisements
-	// onLink holds the prefixes that the kernel had a route for at the last full dump, until when. It makes
-	// these of Router Advertisements and of addresses.
+	// onLink holds the prefixes that the kernel has a route for, and until when. It makes these of Router
+	// Advertisements and of addresses.
 	onLink map[roam.LinkLocator]time.Time
 	// forwarded is when a link began to forward: the kernel then drops the default
 	// routes of all links whose accept_ra is not 2.
@@ -260,6 +261,30 @@ func (t *table) dropPrefixes(index int) {
 		}
 	}
 	delete(t.excess, index)
+}
+
+// dropAbandoned forgets the advertised prefixes of a link without a default route of which the kernel has neither a
+// route nor an address left, but for ours: IPv6 was disabled there, or a process took them away, and the next router
+// of that link may be of another network.
+func (t *table) dropAbandoned(ours map[addrKey]bool, now time.Time) {
+	if len(t.ras) == 0 {
+		return
+	}
+	held := maps.Clone(t.onLink)
+	for k := range t.addrs {
+		if !ours[k] {
+			held[k.local()] = time.Time{}
+		}
+	}
+	routed := map[int]bool{}
+	for _, rt := range t.routes {
+		routed[rt.link] = routed[rt.link] || !rt.held && !ended(rt.expires, now)
+	}
+	for l := range t.ras {
+		if _, is := held[l]; !is && !routed[int(l.Link)] {
+			delete(t.ras, l)
+		}
+	}
 }
 
 // local names the prefix of an address on its link.

@@ -153,8 +153,8 @@ func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	return t, k.readRoutes(t, true, now)
 }
 
-// readRoutes replaces the default routes of a table by a dump, and if asked to
-// the local ones too.
+// readRoutes replaces the default routes of a table and those to prefixes by a
+// dump, and if asked to the local ones too.
 func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 	list, err := k.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE,
 		&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
@@ -163,6 +163,7 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 	}
 	old := t.routes
 	t.routes, t.sessionRoutes = nil, nil
+	clear(t.onLink)
 	for _, b := range list {
 		if rt, ok := t.sessionRouteOf(b); ok {
 			t.sessionRoutes = append(t.sessionRoutes, rt)
@@ -170,8 +171,7 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 		for _, rt := range defaults(b, now) {
 			t.routes = append(t.routes, rt.settleExpiry(old, now))
 		}
-		if locals {
-			t.applyOnLink(b, now)
+		if locals || len(b) > 1 && b[1] == 64 {
 			t.applyRoute(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: unix.RTM_NEWROUTE}, Data: b}, now)
 		}
 	}
