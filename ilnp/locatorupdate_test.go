@@ -149,6 +149,27 @@ func TestAckIsMatchedByLocators(t *testing.T) {
 	}
 }
 
+// TestAckOfTheMostLocators: where the host has more locators than an update lists, the acknowledgement completes the
+// exchange.
+func TestAckOfTheMostLocators(t *testing.T) {
+	for _, mode := range []Mode{Soft, Hard, Duality} {
+		b := newBench(t, inMode(mode))
+		b.prefix(1, netA, roam.Infinite)
+		b.open(netP)
+		for i := range roam.L64(ilnpwire.MaxLocators + 10) {
+			b.prefix(2, netB+i, roam.Infinite)
+		}
+		if lu := b.updates(); mode != Hard && len(lu[len(lu)-1].Locators) != ilnpwire.MaxLocators {
+			t.Fatalf("%v: the update lists %d locators", mode, len(lu[len(lu)-1].Locators))
+		}
+		b.acknowledgeLast()
+		b.acknowledgeLast() // the first set replaced others in flight, and is confirmed once more
+		if u := &b.sessions[theKey].update; u.state != acknowledged || b.count(UpdateAcked) == 0 {
+			t.Errorf("%v: %d locators listed, state %d, %d complete", mode, len(u.listing), u.state, b.count(UpdateAcked))
+		}
+	}
+}
+
 func TestAckOfAnOlderSetIsAnswered(t *testing.T) {
 	b := newBench(t)
 	b.prefix(1, netA, roam.Infinite)

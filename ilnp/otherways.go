@@ -73,7 +73,8 @@ func (c questions) askWay(now time.Time, s *session, p Path) {
 	list := s.update.listing
 	if !s.update.lists(p.Local.L64) {
 		least := list[len(list)-1].preference
-		list = append(slices.Clone(list), c.host.asSeenOutside([]listed{{p.Local.L64, max(least, least+1)}})...)
+		own := c.host.asSeenOutside([]listed{{p.Local.L64, max(least, least+1)}})
+		list = append(slices.Clone(list[:min(len(list), ilnpwire.MaxLocators-len(own))]), own...)
 		s.strayed = true // the set is repeated later
 	}
 	maps.DeleteFunc(s.askedWays, func(_ Path, w askedWay) bool { return now.Sub(w.sent) >= checkAll })

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // asSeenOutside returns what Locator Updates and proofs list: in place of a locator of a site with
-// a border the locators that the border makes of it, with its preference.
+// a border the locators that the border makes of it, with its preference. The first ones are listed, as many as the
+// format has: an acknowledgement is compared with the list.
 func (h *host) asSeenOutside(own []listed) []listed {
 	var list []listed
 	for _, e := range own {
@@ -21,7 +23,7 @@ func (h *host) asSeenOutside(own []listed) []listed {
 			list = append(list, listed{l, e.preference})
 		}
 	}
-	return list
+	return list[:min(len(list), ilnpwire.MaxLocators)]
 }
 
 // outside returns the locators that a border makes of one of ours: as the border has told, or by

@@ -76,7 +76,8 @@ type Link struct {
 	Up         bool           // carrier included
 	Tunnel     bool           // point-to-point, and not PPP
 	Global     []netip.Prefix // global addresses with their prefix lengths
-	Routed     bool           // a default route uses it
+	Routed     bool           // a default route for all sources uses it
+	BySource   bool           // a default route for packets from some sources uses it
 	Forwarding int            // sysctl values; -1: unknown
 	AcceptRA   int
 }

@@ -132,6 +132,8 @@ func TestHostFindings(t *testing.T) {
 		"no IPv6": {func(f *Facts) { f.NoIPv6 = true }, []string{"fault uplinks: IPv6 is switched off"}},
 		"no uplink": {func(f *Facts) { f.Locators = nil; f.Links[1].Routed = false },
 			[]string{"note uplinks: wlan0 is not used: no default route", "fault uplinks: no link can be used"}},
+		"routed for some sources": {func(f *Facts) { f.Locators = nil; f.Links[1].Routed, f.Links[1].BySource = false, true },
+			[]string{"note uplinks: wlan0 is not used: its only default route is for packets from", "fault uplinks"}},
 		"no carrier": {func(f *Facts) { f.Links = append(f.Links, Link{Name: "eth0"}) },
 			[]string{"note uplinks: eth0 is not used: it has no carrier"}},
 		"excluded": {func(f *Facts) { f.Links = append(f.Links, Link{Name: "wg0", Up: true}) },

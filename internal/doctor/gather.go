@@ -112,6 +112,7 @@ func links(addresses, routes string) []Link {
 	}
 	var rs []struct {
 		Dev   string   `json:"dev"`
+		From  string   `json:"from"` // "": all sources
 		Flags []string `json:"flags"`
 		Hops  []struct {
 			Dev string `json:"dev"`
@@ -132,10 +133,12 @@ func links(addresses, routes string) []Link {
 			}
 		}
 		for _, r := range rs {
-			l.Routed = l.Routed || r.Dev == a.Name
+			uses := r.Dev == a.Name
 			for _, h := range r.Hops {
-				l.Routed = l.Routed || h.Dev == a.Name
+				uses = uses || h.Dev == a.Name
 			}
+			l.Routed = l.Routed || uses && r.From == ""
+			l.BySource = l.BySource || uses && r.From != ""
 		}
 		out = append(out, l)
 	}

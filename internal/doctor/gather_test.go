@@ -40,8 +40,9 @@ func TestGather(t *testing.T) {
 				{"family":"inet6","local":"2001:db8::5","prefixlen":64,"scope":"global"},
 				{"family":"inet6","local":"2001:db8::6","prefixlen":64,"scope":"global","dadfailed":true},
 				{"family":"inet6","local":"fe80::5","prefixlen":64,"scope":"link"}]},
-				{"ifname":"eth1","mtu":1500,"flags":["UP"]}]`,
-			"ip -j -6 route show default": `[{"dst":"default","nexthops":[{"dev":"eth0.7"}]},{"dst":"default","dev":"eth1"}]`,
+				{"ifname":"eth1","mtu":1500,"flags":["UP"]},{"ifname":"eth2","mtu":1500,"flags":["UP"]}]`,
+			"ip -j -6 route show default": `[{"dst":"default","nexthops":[{"dev":"eth0.7"}]},{"dst":"default","dev":"eth1"},
+				{"dst":"default","from":"2001:db8::/64","gateway":"fe80::1","dev":"eth2"}]`,
 		},
 	}
 	f := Gather(t.Context(), m, config.Default())
@@ -49,7 +50,7 @@ func TestGather(t *testing.T) {
 		firstServer(f.ResolvConf) != "::1" {
 		t.Errorf("facts: %+v", f)
 	}
-	if len(f.Links) != 3 {
+	if len(f.Links) != 4 {
 		t.Fatalf("links: %+v", f.Links)
 	}
 	l := f.Links[1]
@@ -59,6 +60,9 @@ func TestGather(t *testing.T) {
 	}
 	if l := f.Links[2]; l.Up || !l.Routed || l.Forwarding != -1 {
 		t.Errorf("link without carrier: %+v", l)
+	}
+	if l := f.Links[3]; l.Routed || !l.BySource {
+		t.Errorf("link with a default route for some sources: %+v", l)
 	}
 }
 

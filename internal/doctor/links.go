@@ -109,6 +109,9 @@ func unused(f Facts, l Link) (why, do string) {
 	case isPrivateTunnel(f, l):
 		return "it is a tunnel whose prefixes are all in fc00::/7", "if correspondents are to be reached through it, name " +
 			"it in uplinks.include, with all other links: docs/howto/vpn.md"
+	case !l.Routed && l.BySource:
+		return "its only default route is for packets from some sources (from, in the output of ip -6 route)",
+			"ip -6 route add default via ROUTER dev " + l.Name
 	case !l.Routed:
 		return "no default route leads over it", "ip -6 route add default via ROUTER dev " + l.Name
 	case f.Daemon == nil:

@@ -68,6 +68,8 @@ type Host struct {
 	heard map[int]bool
 	// recalled holds the links with a prefix of which only recallPrefixes knows.
 	recalled map[int]bool
+	// toldExcess holds the links that were told to have too many advertised prefixes.
+	toldExcess map[int]bool
 	// flaps holds when links lost their carrier of late.
 	flaps map[int][]time.Time
 	// hurried is until when the kernel is asked for carriers.
@@ -130,7 +132,8 @@ func Open(cfg Config) (*Host, error) {
 		tries: map[addrKey]*attempt{}, regained: map[roam.LinkLocator]time.Time{},
 		unresolved: map[int]time.Time{}, drains: map[int]waiting{}, flaps: map[int][]time.Time{},
 		told: map[int]bool{}, acted: map[int]bool{}, heard: map[int]bool{}, recalled: map[int]bool{},
-		events: make(chan Event), done: make(chan struct{}), surveys: make(chan survey), redirected: make(chan struct{}, 1),
+		toldExcess: map[int]bool{},
+		events:     make(chan Event), done: make(chan struct{}), surveys: make(chan survey), redirected: make(chan struct{}, 1),
 	}
 	if h.option == 0 {
 		h.option = 8

@@ -52,6 +52,8 @@ func (h *Host) settle(now time.Time) time.Time {
 	hurry := h.hurryCarriers(now)
 	h.hearRouters()
 	h.solicitRouters()
+	h.table.dropAbandoned(h.ours, now)
+	h.tellExcess()
 	before := h.picture
 	p := h.table.draw(h.rules, h.ours, before.uplinks, now)
 	wake := sooner(sooner(hurry, h.table.wake(now)), h.keepAddresses(p, now))
@@ -275,7 +277,7 @@ func (h *Host) recallPrefixes() {
 			continue
 		}
 		if until, ok := h.table.onLink[l]; ok {
-			h.table.ras[l] = ra{preferred: until, valid: until, heard: h.table.heard}
+			h.table.advertised(l, ra{preferred: until, valid: until, heard: h.table.heard}, time.Now())
 			h.recalled[k.link] = true
 		}
 	}
@@ -359,6 +361,21 @@ func (h *Host) removeStale(p picture) {
 		delete(h.table.addrs, k)
 		delete(h.ours, k)
 		delete(h.tries, k)
+	}
+}
+
+// tellExcess tells of links with more advertised prefixes than count, of each once until it is taken down.
+func (h *Host) tellExcess() {
+	maps.DeleteFunc(h.toldExcess, func(i int, _ bool) bool { _, still := h.table.excess[i]; return !still })
+	for _, i := range slices.Sorted(maps.Keys(h.table.excess)) {
+		link := h.table.links[i]
+		if h.toldExcess[i] || !h.rules.accepts(link.name) {
+			continue
+		}
+		h.toldExcess[i] = true
+		l := roam.LinkLocator{Link: roam.LinkID(i), L64: h.table.excess[i]}
+		why := fmt.Sprintf("more than %d prefixes are advertised on this link", maxAdvertised)
+		h.trouble(l, locator{name: link.name}, why)
 	}
 }
 

@@ -48,6 +48,36 @@ func TestLostNotifications(t *testing.T) {
 	}, "the two prefixes that are left")
 }
 
+// TestFailedDumpIsRepeated: what a dump should have told is not lost when the dump fails, whatever the kernel tells
+// before the next attempt; nor is what a router advertises meanwhile.
+func TestFailedDumpIsRepeated(t *testing.T) {
+	h, host, router := hostWithLocator(t)
+	fails := &unix.Timeval{Sec: -1} // a deadline in the past
+	if err := h.kernel.socket.SetSendTimeout(fails); err != nil {
+		t.Fatal(err)
+	}
+	host.Run("ip", "-6", "route", "add", "default", "via", "fe80::77", "dev", "upA", "metric", "7")
+	next(t, h, func(Trouble) bool { return true })
+	host.Run("ip", "-6", "neigh", "add", "fe80::78", "lladdr", "02:00:00:00:00:78", "dev", "upA")
+	if err := h.kernel.socket.SetSendTimeout(&unix.Timeval{}); err != nil {
+		t.Fatal(err)
+	}
+	router.Advertise("lan", advert(netB))
+	want := netip.MustParseAddr("fe80::77")
+	var seen, heard bool
+	for !seen || !heard {
+		next(t, h, func(e Event) bool {
+			switch e := e.(type) {
+			case UplinkChanged:
+				seen = seen || e.Uplink.NextHop == want
+			case LocatorChanged:
+				heard = heard || e.Present && e.L64 == netB
+			}
+			return seen || heard
+		})
+	}
+}
+
 // After a loss nothing old is left to read, and the next change is told.
 func TestDrain(t *testing.T) {
 	host, _ := hostAndRouter(t)

@@ -189,6 +189,9 @@ func (t *table) applyRoute(m syscall.NetlinkMessage, now time.Time) hint {
 		}
 		return hint{}
 	}
+	if b[1] == 64 {
+		t.applyOnLink(m, now)
+	}
 	// What the kernel itself takes away, by a router's word or a lost link, has
 	// no sender. Nor has what it takes away when forwarding begins, although the
 	// router is still one.
@@ -248,17 +251,23 @@ func expiry(a map[uint16][]byte, now time.Time) (at time.Time) {
 	return at
 }
 
-// applyOnLink takes a route of a dump that the kernel has made for a prefix of a link.
-func (t *table) applyOnLink(b []byte, now time.Time) {
-	if len(b) < sizeRtMsg || b[0] != unix.AF_INET6 || b[1] != 64 || b[5] != unix.RTPROT_KERNEL ||
-		b[7] != unix.RTN_UNICAST {
+// applyOnLink takes a route to a /64, if the kernel has made it for a prefix of a link.
+func (t *table) applyOnLink(m syscall.NetlinkMessage, now time.Time) {
+	b := m.Data
+	if b[5] != unix.RTPROT_KERNEL || b[7] != unix.RTN_UNICAST {
 		return
 	}
 	a := attrs(b, sizeRtMsg)
-	if ip := addr6(a[unix.RTA_DST]); ip.IsValid() {
-		l := roam.LinkLocator{Link: roam.LinkID(u32(a[unix.RTA_OIF])), L64: roam.ILVFromAddr(ip).L64}
-		t.onLink[l] = expiry(a, now)
+	ip := addr6(a[unix.RTA_DST])
+	if !ip.IsValid() {
+		return
 	}
+	l := roam.LinkLocator{Link: roam.LinkID(u32(a[unix.RTA_OIF])), L64: roam.ILVFromAddr(ip).L64}
+	if m.Header.Type == unix.RTM_DELROUTE {
+		delete(t.onLink, l)
+		return
+	}
+	t.onLink[l] = expiry(a, now)
 }
 
 func (t *table) applyNeigh(m syscall.NetlinkMessage) {
@@ -294,5 +303,5 @@ func (t *table) applyPrefix(m syscall.NetlinkMessage, now time.Time) {
 		delete(t.ras, l)
 		return
 	}
-	t.ras[l] = ra{preferred: lifetime(u32(c), now), valid: lifetime(u32(c[4:]), now), heard: t.heard}
+	t.advertised(l, ra{preferred: lifetime(u32(c), now), valid: lifetime(u32(c[4:]), now), heard: t.heard}, now)
 }

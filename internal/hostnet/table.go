@@ -1,6 +1,7 @@
 package hostnet
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -23,8 +24,8 @@ type table struct {
 	locals map[addrKey]bool        // local routes: the kernel answers for that address
 	neighs map[addrKey]neigh       //
 	ras    map[roam.LinkLocator]ra // prefix information of Router Advertisements
-	// onLink holds the prefixes that the kernel had a route for at the last full dump, until when. It makes
-	// these of Router Advertisements and of addresses.
+	// onLink holds the prefixes that the kernel has a route for, and until when. It makes these of Router
+	// Advertisements and of addresses.
 	onLink map[roam.LinkLocator]time.Time
 	// forwarded is when a link began to forward: the kernel then drops the default
 	// routes of all links whose accept_ra is not 2.
@@ -33,7 +34,14 @@ type table struct {
 	session       roam.L64
 	sessionRoutes []sessionRoute
 	heard         uint64 // counts what was heard of prefixes, to tell a refresh
+	// excess holds, for each link, the last prefix that was advertised beyond maxAdvertised.
+	excess map[int]roam.L64
 }
+
+// maxAdvertised is how many prefixes of Router Advertisements count on a link, as many as the kernel makes addresses
+// for by default (max_addresses). A node on the link can advertise any number, each for ever. Prefixes with an address
+// of this host count besides.
+const maxAdvertised = 16
 
 type addrKey struct {
 	link int
@@ -132,6 +140,7 @@ func newTable() *table {
 	return &table{
 		links: map[int]link{}, addrs: map[addrKey]address{}, locals: map[addrKey]bool{},
 		neighs: map[addrKey]neigh{}, ras: map[roam.LinkLocator]ra{}, onLink: map[roam.LinkLocator]time.Time{},
+		excess: map[int]roam.L64{},
 	}
 }
 
@@ -225,11 +234,55 @@ func (t *table) dropLink(index int) {
 	}
 }
 
+// advertised takes a prefix of a Router Advertisement, unless its link has enough that came before and have not ended.
+func (t *table) advertised(l roam.LinkLocator, a ra, now time.Time) {
+	if _, known := t.ras[l]; !known {
+		var n int
+		for k, x := range t.ras {
+			if k.Link == l.Link && ended(x.valid, now) {
+				delete(t.ras, k)
+			} else if k.Link == l.Link {
+				n++
+			}
+		}
+		if n >= maxAdvertised {
+			t.excess[int(l.Link)] = l.L64
+			return
+		}
+	}
+	t.ras[l] = a
+}
+
 // dropPrefixes forgets what routers advertised on a link that was taken down.
 func (t *table) dropPrefixes(index int) {
 	for k := range t.ras {
 		if int(k.Link) == index {
 			delete(t.ras, k)
+		}
+	}
+	delete(t.excess, index)
+}
+
+// dropAbandoned forgets the advertised prefixes of a link without a default route of which the kernel has neither a
+// route nor an address left, but for ours: IPv6 was disabled there, or a process took them away, and the next router
+// of that link may be of another network.
+func (t *table) dropAbandoned(ours map[addrKey]bool, now time.Time) {
+	if len(t.ras) == 0 {
+		return
+	}
+	held := maps.Clone(t.onLink)
+	for k := range t.addrs {
+		if !ours[k] {
+			held[k.local()] = time.Time{}
+		}
+	}
+	routed := map[int]bool{}
+	for _, rt := range t.routes {
+		routed[rt.link] = routed[rt.link] || !rt.held && !ended(rt.expires, now)
+	}
+	for l := range t.ras {
+		if _, is := held[l]; !is && !routed[int(l.Link)] {
+			delete(t.ras, l)
 		}
 	}
 }

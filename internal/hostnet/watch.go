@@ -118,7 +118,7 @@ func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	t := newTable()
 	t.session = k.session
 	if old != nil {
-		t.heard, t.held, t.forwarded = old.heard, old.held, old.forwarded
+		t.heard, t.held, t.forwarded, t.excess = old.heard, old.held, old.forwarded, old.excess
 	}
 	steps := []struct {
 		get  int
@@ -153,8 +153,8 @@ func (k *kernel) resync(old *table, now time.Time) (*table, error) {
 	return t, k.readRoutes(t, true, now)
 }
 
-// readRoutes replaces the default routes of a table by a dump, and if asked to
-// the local ones too.
+// readRoutes replaces the default routes of a table and those to prefixes by a
+// dump, and if asked to the local ones too.
 func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 	list, err := k.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE,
 		&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
@@ -163,6 +163,7 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 	}
 	old := t.routes
 	t.routes, t.sessionRoutes = nil, nil
+	clear(t.onLink)
 	for _, b := range list {
 		if rt, ok := t.sessionRouteOf(b); ok {
 			t.sessionRoutes = append(t.sessionRoutes, rt)
@@ -170,13 +171,26 @@ func (k *kernel) readRoutes(t *table, locals bool, now time.Time) error {
 		for _, rt := range defaults(b, now) {
 			t.routes = append(t.routes, rt.settleExpiry(old, now))
 		}
-		if locals {
-			t.applyOnLink(b, now)
+		if locals || len(b) > 1 && b[1] == 64 {
 			t.applyRoute(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: unix.RTM_NEWROUTE}, Data: b}, now)
 		}
 	}
 	t.addHeld(now)
 	return nil
+}
+
+// applyAll takes messages into the table. It reports whether default routes may have changed, and for which links the
+// facts may have.
+func (t *table) applyAll(messages []syscall.NetlinkMessage, now time.Time) (routes bool, links map[int]bool) {
+	links = map[int]bool{}
+	for _, m := range messages {
+		w := t.apply(m, now)
+		routes = routes || w.routes
+		if w.link != 0 {
+			links[w.link] = true
+		}
+	}
+	return routes, links
 }
 
 // absorb takes a batch into the table and asks the kernel for what the
@@ -190,15 +204,7 @@ func (h *Host) absorb(b batch, now time.Time) error {
 		h.table = t
 		return nil
 	}
-	var routes bool
-	links := map[int]bool{}
-	for _, m := range b.messages {
-		w := h.table.apply(m, now)
-		routes = routes || w.routes
-		if w.link != 0 {
-			links[w.link] = true
-		}
-	}
+	routes, links := h.table.applyAll(b.messages, now)
 	for index := range links {
 		if l, ok := h.table.links[index]; ok && h.rules.accepts(l.name) {
 			l.facts = h.kernel.facts(l.name)
@@ -240,6 +246,11 @@ func (h *Host) run(batches <-chan batch) {
 			if b.err != nil {
 				h.lastWords(b.err)
 				return
+			}
+			if h.stale {
+				// The timer has it all read anew, except what routers advertise: no dump has that.
+				h.table.applyAll(b.messages, time.Now())
+				continue
 			}
 			err = h.absorb(b, time.Now())
 		case s := <-h.surveys:

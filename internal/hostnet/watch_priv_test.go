@@ -244,6 +244,39 @@ func TestLinkWithoutCarrierKeepsNothing(t *testing.T) {
 	}, "the question for the router, and what waits for it, is dropped")
 }
 
+// TestAdvertisedPrefixesAreBounded: any number of prefixes makes a bounded number of locators; those that came first,
+// and those with an address of the host, are among them. It is told once.
+func TestAdvertisedPrefixesAreBounded(t *testing.T) {
+	h, host, router := hostWithLocator(t)
+	advertise := router.Speaker("lan")
+	for i := range 300 {
+		a := advert(0x2001_0db8_00ff_0000 + roam.L64(i))
+		a.NoAutoconf, a.Router = true, 0
+		advertise(a)
+	}
+	advertise(advert(netB))
+	count := map[string]int{}
+	next(t, h, func(e Event) bool {
+		switch e := e.(type) {
+		case Trouble:
+			count[e.LinkName+": "+e.Reason]++
+		case LocatorChanged:
+			return e.L64 == netB && e.Present
+		}
+		return false
+	})
+	if len(count) != 1 || count["upA: more than 16 prefixes are advertised on this link"] != 1 {
+		t.Errorf("told %v", count)
+	}
+	got := h.Snapshot().Locators
+	if len(got) != maxAdvertised+1 || got[0].L64 != netA || got[1].L64 != netB {
+		t.Errorf("%d locators: %v", len(got), got)
+	}
+	if n := strings.Count(host.Run("ip", "-6", "addr", "show", "dev", "upA"), "/128"); n != maxAdvertised+1 {
+		t.Errorf("%d addresses with the NID", n)
+	}
+}
+
 // Static addresses of any length count with their /64; what was flushed comes
 // back.
 func TestStaticAddressesAndFlush(t *testing.T) {

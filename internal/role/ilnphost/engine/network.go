@@ -85,14 +85,15 @@ func (e *Engine) uplinkChanged(now time.Time, u hostnet.Uplink) {
 // want makes sure that the locators of paths have rows.
 func (e *Engine) want(paths []ilnp.Path) {
 	if e.prefer(paths) {
-		e.writeUplinks()
+		e.writeUplinks(paths...)
 	}
 }
 
-// writeUplinks writes the whole table of uplinks, when policies were asked about them.
-func (e *Engine) writeUplinks() {
+// writeUplinks writes the whole table of uplinks, when policies were asked about them. Next are the paths of an entry
+// that is about to be written.
+func (e *Engine) writeUplinks(next ...ilnp.Path) {
 	e.checkLocals()
-	e.uplinks.write()
+	e.uplinks.write(next...)
 }
 
 // SetMode switches the mode. Use it inside Do only.

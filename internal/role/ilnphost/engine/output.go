@@ -71,7 +71,7 @@ func (e *Engine) execute(now time.Time, o ilnp.Output) {
 const noRoomEvery = time.Minute
 
 func (e *Engine) upsert(now time.Time, p ilnp.Entry) {
-	e.want(p.Paths)
+	e.want(pathsOf(p))
 	err := e.cfg.Plane.Upsert(p)
 	if _, made := e.entries[p.Key]; err != nil && !made {
 		// It has no entry, and release must know. Each packet tries again.

@@ -60,27 +60,57 @@ func (u *uplinks) forgetLocals(link roam.LinkID) {
 // uplinkRows is how many local locators the data plane has room for.
 const uplinkRows = 16
 
-// rows returns the locators that get a row, in a stable order: if there are too
-// many, those that came or were used last.
-func (u *uplinks) rows() []roam.LinkLocator {
+// rows returns the locators that get a row, in a stable order. If there are too many, those that entries and the
+// paths of the next one send from come first, then those that were wanted last: an entry names a row by its index,
+// so a row that changes hands under it would give its packets the source and the link of another locator.
+func (u *uplinks) rows(next []ilnp.Path) []roam.LinkLocator {
 	locals := slices.Collect(maps.Keys(u.locals))
-	slices.SortFunc(locals, func(a, b roam.LinkLocator) int { return cmp.Compare(u.locals[b], u.locals[a]) })
 	if crowded := len(locals) > uplinkRows; crowded != u.crowded {
 		u.crowded = crowded
 		if crowded {
-			u.cfg.Log.Warn("more locators than can be sent from at once: those that came last are used", "locators", len(locals), "rows", uplinkRows)
+			u.cfg.Log.Warn("more locators than can be sent from at once: those in use and those that came last are kept",
+				"locators", len(locals), "rows", uplinkRows)
 		}
 	}
-	locals = locals[:min(len(locals), uplinkRows)]
+	if u.crowded {
+		used := u.used(next)
+		slices.SortFunc(locals, func(a, b roam.LinkLocator) int {
+			switch {
+			case used[a] == used[b]:
+				return cmp.Compare(u.locals[b], u.locals[a])
+			case used[a]:
+				return -1
+			}
+			return 1
+		})
+		locals = locals[:uplinkRows]
+	}
 	slices.SortFunc(locals, func(a, b roam.LinkLocator) int {
 		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.L64, b.L64))
 	})
 	return locals
 }
 
-// prefer notes that the locators of paths are used, and reports whether that may be news
-// to the table.
-func (u *uplinks) prefer(paths []ilnp.Path) bool {
+// used returns the locators that entries send from, and those of the paths of the next one.
+func (u *uplinks) used(next []ilnp.Path) map[roam.LinkLocator]bool {
+	used := make(map[roam.LinkLocator]bool)
+	note := func(paths []ilnp.Path) {
+		for _, p := range paths {
+			used[p.Local] = true
+		}
+	}
+	for _, p := range u.entries {
+		note(pathsOf(p))
+	}
+	note(next)
+	return used
+}
+
+// pathsOf returns all paths of an entry, the most important ones last.
+func pathsOf(p ilnp.Entry) []ilnp.Path { return slices.Concat(p.Back, p.Reserve, p.Ruled, p.Paths) }
+
+// prefer notes that the locators of paths are wanted, and reports whether one of them lacks a row and may get it.
+func (u *uplinks) prefer(paths []ilnp.Path) (lacks bool) {
 	if !u.crowded {
 		return false
 	}
@@ -88,17 +118,18 @@ func (u *uplinks) prefer(paths []ilnp.Path) bool {
 		if _, present := u.locals[p.Local]; present {
 			u.wanted++
 			u.locals[p.Local] = u.wanted
+			lacks = lacks || !slices.Contains(u.rowed, p.Local)
 		}
 	}
-	return true
+	return lacks
 }
 
-// write writes the whole table.
-func (u *uplinks) write() {
+// write writes the whole table, before an entry with the paths of next is written.
+func (u *uplinks) write(next ...ilnp.Path) {
 	if u.adopting {
 		return
 	}
-	locals := u.rows()
+	locals := u.rows(next)
 	entries := make([]dataplane.UplinkEntry, 0, len(locals))
 	for _, l := range locals {
 		at, ok := u.links[l.Link]
@@ -131,25 +162,29 @@ func (u *uplinks) confirm(now time.Time) {
 	}
 }
 
-// completeEntries writes the sessions again that send from locators which have
-// rows only now: those of a predecessor whose data plane could not be taken
-// over, or of a locator that had to give its row away. Without a row, a path is
-// left out of its entry, and the core does not know.
+// completeEntries writes the sessions again whose locators have got a row or had to give theirs away. Without a row a
+// path is left out of its entry, and the core does not know: so it is for a predecessor whose data plane could not be
+// taken over, and where more locators are in use than there are rows. A locator that is gone is left to the core.
 func (u *uplinks) completeEntries(entries []dataplane.UplinkEntry) {
-	var now, late []roam.LinkLocator
+	var now []roam.LinkLocator
+	changed := make(map[roam.LinkLocator]bool)
 	for _, x := range entries {
 		now = append(now, x.Local)
 		if !slices.Contains(u.rowed, x.Local) {
-			late = append(late, x.Local)
+			changed[x.Local] = true
+		}
+	}
+	for _, l := range u.rowed {
+		if _, present := u.locals[l]; present && !slices.Contains(now, l) {
+			changed[l] = true
 		}
 	}
 	u.rowed = now
-	if len(late) == 0 {
+	if len(changed) == 0 {
 		return
 	}
 	for _, p := range u.entries {
-		isLate := func(path ilnp.Path) bool { return slices.Contains(late, path.Local) }
-		if slices.ContainsFunc(slices.Concat(p.Paths, p.Ruled, p.Back), isLate) {
+		if slices.ContainsFunc(pathsOf(p), func(path ilnp.Path) bool { return changed[path.Local] }) {
 			u.report("complete the paths of a session", u.cfg.Plane.Upsert(p))
 		}
 	}
