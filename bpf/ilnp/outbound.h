@@ -224,7 +224,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	i = way & (MAX_PATHS - 1);
 	verdict = segment_or_send(skb, p, d, c, i, &nids_only);
 	if (verdict)
-		return verdict == MOOT ? CONSUMED : verdict;
+		return verdict == MOOT ? drop_silently(skb) : verdict;
 	if (way & WAY_BY_TABLE)
 		count_turn(p, way, skb->len);
 	hinted = d->hint.v && may_follow();
