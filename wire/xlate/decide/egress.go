@@ -334,7 +334,18 @@ func (t outward) sendPending(key Key, e *Pending, next uint8) Verdict {
 		t.noteSynAck(e)
 	}
 	t.count(TxPending)
-	return t.transmit(0xffff, false, next)
+	return t.transmit(t.s.pendingMTU(e), false, next)
+}
+
+// pendingMTU returns the MTU of the uplink by which a pending peer is answered, or 0xffff if
+// the host has that locator no more.
+func (s *State) pendingMTU(e *Pending) uint32 {
+	for i := range s.Uplinks {
+		if u := &s.Uplinks[i]; u.Link == e.Link && u.L64 == e.LocalL64 {
+			return u.MTU
+		}
+	}
+	return 0xffff
 }
 
 // noteSynAck records a SYN-ACK to a pending peer and its locator.
