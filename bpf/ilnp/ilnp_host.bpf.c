@@ -69,7 +69,7 @@ __noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *k
 		count(DROP_MISS_RATE);
 	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
 		count(DROP_MISS_HANDED_OVER);
-	return CONSUMED;
+	return drop_silently(skb);
 }
 
 /* Hands over an ICMPv6 error of our own stack about a packet of a session, or of a
@@ -86,16 +86,16 @@ __noinline int hand_over_error(struct __sk_buff *skb, const struct session_key *
 		about_pending(&about, e, key);
 		if (is_obstructed(&about.local.l64, &about.remote)) {
 			count(DROP_OBSTRUCTED);
-			return CONSUMED;
+			return drop_silently(skb);
 		}
 		if (!pending_allows(e, skb->len - ETH_LEN)) {
 			count(DROP_UNVALIDATED);
-			return CONSUMED;
+			return drop_silently(skb);
 		}
 	}
 	if (!tell_packet(skb, ETH_LEN, EV_ERROR_OUT, &about, RING_URGENT))
 		count(DROP_ERROR_HANDED_OVER);
-	return CONSUMED;
+	return drop_silently(skb);
 }
 
 /* Does the program run at the egress of an uplink? */

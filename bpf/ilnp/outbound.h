@@ -10,50 +10,9 @@
 #include "flowrule.h"
 #include "sent.h"
 #include "path.h"
+#include "noncefit.h"
 #include "nexthop.h"
 #include "policy.h"
-
-/* Everything that rewriting and sending one packet needs. */
-#define BY_SESSION 1 /* of outbound.chosen */
-#define BY_RULE 2
-struct outbound {
-	struct addr ends[2]; /* source and destination on the wire */
-	struct nonce nonce;   /* to be put in; len 0: none */
-	__u32 csum_diff;
-	__u32 ifindex;
-	__u32 mtu;
-	__u8 bears_nonce; /* a GSO packet may bear the nonce */
-	__u8 encap;       /* in UDP */
-	__u8 hop_way;     /* enum hop_way */
-	__u8 chosen;      /* BY_SESSION or BY_RULE */
-	__u8 marked;      /* bears LABEL_BIT, if packets of sessions do */
-	const struct uplink *hop; /* has the next hop, if UPLINK_NEXT_HOP is set; null: the kernel looks it up */
-};
-
-/* The source locator of a packet is that of the uplink by which it leaves. */
-static __always_inline void source_from_uplink(struct outbound *o, const struct uplink *u)
-{
-	o->ends[0].l64 = u->l64;
-	o->ifindex = u->ifindex;
-	o->mtu = u->mtu;
-	o->hop = u;
-}
-
-/* May a nonce go into this packet? On a GSO packet a forwarding Linux router misreads the
- * header behind it; a Hop-by-Hop header must stay the first; and on a link of the minimum
- * MTU full packets leave no space for it. DEVIATION: RFC 6744 §§4, 6 require it in every
- * packet where it is due.
- */
-static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
-{
-	__u32 size = (o->nonce.len == 12 ? 16 : 8) + (o->encap ? UDP_LEN : 0);
-
-	if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
-	    (skb->gso_size ? o->bears_nonce : skb->len - ETH_LEN + size <= o->mtu))
-		return 1;
-	count(TX_NONCE_LEFT_OUT);
-	return 0;
-}
 
 /* Sends a packet whose addresses are written. */
 static __always_inline int leave(struct __sk_buff *skb, const struct outbound *o)
@@ -224,7 +183,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	i = way & (MAX_PATHS - 1);
 	verdict = segment_or_send(skb, p, d, c, i, &nids_only);
 	if (verdict)
-		return verdict == MOOT ? CONSUMED : verdict;
+		return verdict == MOOT ? drop_silently(skb) : verdict;
 	if (way & WAY_BY_TABLE)
 		count_turn(p, way, skb->len);
 	hinted = d->hint.v && may_follow();
@@ -268,7 +227,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 __noinline int send_pending(struct __sk_buff *skb, const struct session_key *k, struct pending_peer *e, const struct chain *c,
 			   __u8 next)
 {
-	struct outbound o = { .mtu = 0xffff, .marked = 1 };
+	struct outbound o = { .marked = 1 };
 
 	if (!k || !e || !c)
 		return drop(DROP_KERNEL_HELPER);
@@ -287,6 +246,7 @@ __noinline int send_pending(struct __sk_buff *skb, const struct session_key *k, 
 		return drop_without_path(skb);
 	}
 	o.ifindex = e->ifindex;
+	o.mtu = pending_mtu(e);
 	o.encap = e->encap & PENDING_CAME && is_encapsulated(c, next);
 	if (o.encap || !(e->encap & PENDING_CAME))
 		pending_nonce(e, k, &o.nonce);

@@ -7,6 +7,18 @@
 
 #include "session.h"
 
+/* Drops a packet so that its sender sees success. What is accepted at roam0 ends at the far end
+ * of that device; from an uplink it would leave untranslated. So the kernel is given it for a
+ * link that does not exist: it frees the packet, and reports no error. TC_ACT_STOLEN would do
+ * the same, but not under tcx.
+ */
+__noinline int drop_silently(struct __sk_buff *skb)
+{
+	struct host *h = this_host();
+
+	return h && skb->ifindex == h->device ? CONSUMED : bpf_redirect(0, 0);
+}
+
 /* There is no usable path. TCP with data in flight gets an error, and then tries again
  * every 500 ms. An idle connection that got an error would end, and all other senders
  * have timers of their own, so these see success.
@@ -25,7 +37,7 @@ static __always_inline int drop_without_path(struct __sk_buff *skb)
 		}
 	}
 	count(DROP_NO_PATH_SILENT);
-	return CONSUMED;
+	return drop_silently(skb);
 }
 
 #endif

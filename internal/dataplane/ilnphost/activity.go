@@ -154,7 +154,7 @@ func (p *Plane) LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error) {
 // entry still has it.
 func (p *Plane) inUse(k ilnp.SessionKey, row bpfSessionEntry, l seen) ilnp.Path {
 	s := p.sent[k].advance(l.bpfSessionDetails)
-	paths := p.pathsOf(row)
+	paths := p.uplinks.pathsOf(row)
 	if len(paths) == 1 && l.TxPackets > 0 {
 		return paths[0] // of a single path nothing is counted
 	}
@@ -172,11 +172,11 @@ func (p *Plane) inUse(k ilnp.SessionKey, row bpfSessionEntry, l seen) ilnp.Path 
 }
 
 // pathsOf returns the paths of an entry as the core names them.
-func (p *Plane) pathsOf(row bpfSessionEntry) []ilnp.Path {
+func (t *uplinkTable) pathsOf(row bpfSessionEntry) []ilnp.Path {
 	out := make([]ilnp.Path, 0, row.N_paths)
 	for _, way := range row.Paths[:min(int(row.N_paths), len(row.Paths))] {
 		remote := row.Remote[int(way)%len(row.Remote)]
-		out = append(out, ilnp.Path{Local: p.uplinks.owner[way>>4], Remote: roam.L64(remote.uint64())})
+		out = append(out, ilnp.Path{Local: t.owner[way>>4], Remote: roam.L64(remote.uint64())})
 	}
 	return out
 }

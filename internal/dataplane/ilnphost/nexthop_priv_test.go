@@ -161,12 +161,23 @@ func TestDirectRoute(t *testing.T) {
 	})
 	r.wantCounts("of another node", got, counts{"drop_forwarded": 1})
 	r.must(r.SetUplinks(nil))
-	got = r.counted(func() {
-		if v, _ := r.run(r.objs.IlnpSessionEgress, frame(toPeer(ip6.UDP, udp(9))), atUplink); v != consumed {
-			t.Errorf("without a usable uplink: verdict %d", v)
-		}
-	})
-	r.wantCounts("without a usable uplink", got, counts{"drop_no_path": 1})
+	// The kernel would transmit what is only consumed there.
+	for what, c := range map[string]struct {
+		packet []byte
+		want   counts
+	}{
+		"without a usable uplink": {toPeer(ip6.UDP, udp(9)), counts{"drop_no_path": 1}},
+		"to a peer without a session": {packet(session(ours), session(theirs+1), ip6.UDP, udp(9)),
+			counts{"miss_handed_over": 1}},
+		"an error of our stack": {toPeer(ip6.ICMPv6, []byte{1, 4, 0, 0, 0, 0, 0, 0}), counts{"error_handed_over": 1}},
+	} {
+		got = r.counted(func() {
+			if v, out := r.run(r.objs.IlnpSessionEgress, frame(c.packet), atUplink); v != redirect {
+				t.Errorf("%s: verdict %d, frame %x", what, v, out[:ethLen])
+			}
+		})
+		r.wantCounts(what, got, c.want)
+	}
 }
 
 // One packet of an uplink takes the kernel's way every 100 ms, or the kernel would not

@@ -110,6 +110,34 @@ func TestPendingAnswer(t *testing.T) {
 	}
 }
 
+// An answer that fills an uplink of the minimum MTU goes without the nonce, or it would be too big.
+func TestPendingAnswerFillsLink(t *testing.T) {
+	for _, length := range []uint8{4, 12} {
+		r := newRig(t)
+		other := UplinkEntry{Local: roam.LinkLocator{Link: loopback, L64: here + 1}, Usable: true, MTU: 1500}
+		uplink := UplinkEntry{Local: roam.LinkLocator{Link: loopback, L64: here}, Usable: true, MTU: 1280}
+		r.must(r.SetUplinks([]UplinkEntry{other, uplink}))
+		r.change(func(s *HostSettings) { s.NonceLength = length })
+		from := unlistedPeer(int(length))
+		r.must(r.SetRecord(listed(from)))
+		r.ingress(knock(from, theirNonce))
+		option := map[uint8]int{4: 8, 12: 16}[length]
+		for _, c := range []struct {
+			size int
+			how  string
+		}{{1280 - option, "tx_nonce"}, {1281 - option, "tx_nonce_left_out"}, {1280, "tx_nonce_left_out"}} {
+			var v int
+			got := r.counted(func() {
+				v, _ = r.egress(packet(session(ours), session(from.NID), ip6.UDP, udp(c.size-40-8)))
+			})
+			if v != redirect {
+				t.Errorf("%d bytes: verdict %d", c.size, v)
+			}
+			r.wantCounts("answer", got, counts{"tx_packets": 1, "tx_pending": 1, c.how: 1})
+		}
+	}
+}
+
 // What the daemon gave up is forgotten: the next packet to it sets a session up
 // with where it may be now, instead of going to where it was seen.
 func TestPendingIsForgotten(t *testing.T) {

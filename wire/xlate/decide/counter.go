@@ -11,9 +11,9 @@ type Verdict int
 // The verdicts, with the numbers of the programs.
 const (
 	PassOn   Verdict = -1 // to the stack, or to the next program
-	Consumed Verdict = 0  // the sender sees success, but the packet goes nowhere
+	Consumed Verdict = 0  // accepted at the session device, whose far end drops it
 	Shot     Verdict = 2  // dropped
-	Redirect Verdict = 7  // it leaves by the link of the Outcome
+	Redirect Verdict = 7  // it leaves by the link of the Outcome; with the Action Left, it goes nowhere
 )
 
 // Verdicts lists all of them.

@@ -234,9 +234,13 @@ func TestAcknowledgementNeedsNoAnswer(t *testing.T) {
 	}
 }
 
-// An unvalidated locator gets twice what came from it; the rest goes nowhere.
+// An unvalidated locator gets twice what came from it; the rest goes nowhere, from an uplink too.
 func TestAllowance(t *testing.T) {
 	s := host(func(_ *decide.State, p *decide.Session) { p.Unvalidated, p.Grace = 1, 0 })
+	if o := s.Egress(now, out(t, 10)); o.Verdict != decide.Redirect || o.Action != decide.Left {
+		t.Errorf("at an uplink: verdict %d, action %d", o.Verdict, o.Action)
+	}
+	s.Host.Device = link
 	if o := s.Egress(now, out(t, 10)); o.Verdict != decide.Consumed || o.Counted(decide.DropUnvalidated) != 1 {
 		t.Errorf("before anything came: verdict %d, %v", o.Verdict, o.Counters)
 	}

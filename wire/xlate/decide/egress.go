@@ -98,12 +98,12 @@ func (t outward) handOverMiss(key Key, e *Pending) Verdict {
 		t.aboutPending(&about, e, key)
 	} else if _, known := t.s.Known[key.Remote]; !known && t.s.exceeds(t.now, RateMisses, missesMost) {
 		t.count(DropMissRate)
-		return Consumed
+		return t.dropSilently()
 	}
 	if t.tellPacket(Requests, Miss, about) {
 		t.count(DropMissHandedOver)
 	}
-	return Consumed
+	return t.dropSilently()
 }
 
 // aboutPending sets the place of a pending peer, and the nonce for the answer.
@@ -121,17 +121,17 @@ func (t outward) handOverError(key Key, e *Pending) Verdict {
 		t.aboutPending(&about, e, key)
 		if t.s.isObstructed(about.Local.L64, about.Remote) {
 			t.count(DropObstructed)
-			return Consumed
+			return t.dropSilently()
 		}
 		if !e.allows(t.k.Len) {
 			t.count(DropUnvalidated)
-			return Consumed
+			return t.dropSilently()
 		}
 	}
 	if t.tellPacket(Urgent, ErrorOut, about) {
 		t.count(DropErrorHandedOver)
 	}
-	return Consumed
+	return t.dropSilently()
 }
 
 // nonceDue reports whether the packet needs the Nonce option.
@@ -334,7 +334,18 @@ func (t outward) sendPending(key Key, e *Pending, next uint8) Verdict {
 		t.noteSynAck(e)
 	}
 	t.count(TxPending)
-	return t.transmit(0xffff, false, next)
+	return t.transmit(t.s.pendingMTU(e), false, next)
+}
+
+// pendingMTU returns the MTU of the uplink by which a pending peer is answered, or 0xffff if
+// the host has that locator no more.
+func (s *State) pendingMTU(e *Pending) uint32 {
+	for i := range s.Uplinks {
+		if u := &s.Uplinks[i]; u.Link == e.Link && u.L64 == e.LocalL64 {
+			return u.MTU
+		}
+	}
+	return 0xffff
 }
 
 // noteSynAck records a SYN-ACK to a pending peer and its locator.

@@ -11,7 +11,16 @@ func (t outward) noPath() Verdict {
 		return t.drop(DropNoPathRetry)
 	}
 	t.count(DropNoPathHeld)
-	return Consumed
+	return t.dropSilently()
+}
+
+// dropSilently is the verdict on a packet that goes nowhere, while its sender sees success:
+// Consumed would let it leave an uplink.
+func (t outward) dropSilently() Verdict {
+	if t.k.Link == t.s.Host.Device {
+		return Consumed
+	}
+	return Redirect
 }
 
 // cost returns the weight of a byte on a path, in halves.

@@ -119,7 +119,7 @@ func (t outward) segmentOrSend(p *Session, l *Live, i int) (nidsOnly bool, v Ver
 	nidsOnly = !isPlainSoon(p, l) && countsNIDsOnly(p, l)
 	round := t.k.isSegmented()
 	if t.k.Mark == CopyMark {
-		return !nidsOnly, Consumed, !round && t.isMoot(p, l)
+		return !nidsOnly, t.dropSilently(), !round && t.isMoot(p, l)
 	}
 	if round || t.s.Host.Segdev == 0 || !t.wantsSegdev(p, l, i) {
 		return nidsOnly, 0, false

@@ -29,6 +29,7 @@ type Plane interface {
 	SetUplinks([]dataplane.UplinkEntry) error
 	SetServerAddrs([]netip.Addr) error
 	UplinksInUse() []roam.LinkLocator
+	Hints() ([]dataplane.Event, error)
 	Behind() bool
 	TakeOver() error
 	Upsert(ilnp.Entry) error

@@ -31,6 +31,7 @@ type table struct {
 	entries map[ilnp.SessionKey]ilnp.Entry
 	writes  int
 	full    bool
+	hints   []dataplane.Event
 }
 
 func (p *table) AttachUplink(roam.LinkID, bool) error { return nil }
@@ -139,6 +140,8 @@ func TestStartWithoutNetwork(t *testing.T) {
 
 func (p *table) UplinksInUse() []roam.LinkLocator { return nil }
 
+func (p *table) Hints() ([]dataplane.Event, error) { return p.hints, nil }
+
 func (p *table) Sync(want []ilnp.Entry) error {
 	var errs []error
 	for _, w := range want {
@@ -176,5 +179,27 @@ func TestStartWithMoreSessionsThanRoom(t *testing.T) {
 	e.drain(time.Now())
 	if len(e.entries) != 0 || len(o.resent) != 0 || e.refused[noRoom] != 1 {
 		t.Errorf("%d entries, %d packets retransmitted, %d refused, want 0, 0, 1", len(e.entries), len(o.resent), e.refused[noRoom])
+	}
+}
+
+// TestStartFollowsHints: a peer has moved while no daemon ran. The successor learns where to
+// from the programs, and its own entry has that locator.
+func TestStartFollowsHints(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	confirmed := bytes.Replace(established(t).core.Export(), []byte(`"local":`), []byte(`"confirmed":true,"local":`), 1)
+	if err := os.WriteFile(state, confirmed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const elsewhere = there + 1<<16
+	p := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}
+	p.hints = []dataplane.Event{{Kind: dataplane.LocatorSeen, Key: sessionKey, Nonce: theirNonce,
+		Remote: roam.ILV{L64: elsewhere, NID: peerNID}, Local: roam.ILV{NID: ourNID}}}
+	e, _, _ := attached(t, p, nil)
+	e.cfg.StateFile = state
+	if err := e.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.entries[sessionKey].Paths; len(got) == 0 || got[0].Remote != elsewhere {
+		t.Errorf("the session's paths: %+v", got)
 	}
 }

@@ -76,17 +76,28 @@ func (e *Engine) start(ctx context.Context) error {
 			e.execute(now, o)
 		}
 	})
+	return e.takeOver(now)
+}
+
+// takeOver writes all sessions, and has the programs of this build translate from then on.
+func (e *Engine) takeOver(now time.Time) error {
 	all := e.core.Snapshot()
 	for i, p := range all {
 		all[i] = e.permitted(now, p)
 	}
 	e.writeObstructed(now)
+	hints, err := e.cfg.Plane.Hints()
+	e.report("read where peers have moved meanwhile", err)
 	if err := e.sync(all); err != nil {
 		return err
 	}
 	if err := e.cfg.Plane.TakeOver(); err != nil {
 		return fmt.Errorf("take over from the last run: %w", err)
 	}
+	for _, ev := range hints {
+		e.handlePlane(now, ev)
+	}
+	e.drain(now)
 	return nil
 }
 
