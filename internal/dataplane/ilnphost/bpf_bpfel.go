@@ -157,6 +157,7 @@ const (
 	bpfEntryFlagsENTRY_RULED        bpfEntryFlags = 131072
 	bpfEntryFlagsENTRY_ANSWERS      bpfEntryFlags = 262144
 	bpfEntryFlagsENTRY_PLACED       bpfEntryFlags = 524288
+	bpfEntryFlagsENTRY_NARROW       bpfEntryFlags = 1048576
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 

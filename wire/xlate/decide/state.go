@@ -76,6 +76,7 @@ const (
 	Ruled        Flags = 131072
 	Answers      Flags = 262144
 	Placed       Flags = 524288
+	Narrow       Flags = 1048576
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.
