@@ -231,6 +231,7 @@ func (g *gen) session(w *world, i int) {
 	}
 	g.placed(w, &p)
 	g.keyed(w, &p)
+	g.fragmented(w, p)
 	w.sessions = append(w.sessions, p)
 	w.lives = append(w.lives, g.live(p))
 }
