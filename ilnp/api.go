@@ -201,6 +201,7 @@ type Entry struct {
 	ICMPRule                ChecksumRule   // of ICMPv6 messages that bear our nonce
 	RuleSought              bool           // Rule is a guess, to be found from what the peer sends
 	NonceAlways             bool           // the option goes on every packet
+	Narrow                  bool           // a path has no space for the option besides 1280 bytes
 	Encap                   bool           // a path drops the option or ICMPv6: data goes without, ICMPv6 in UDP
 	NonceUntil              time.Time      // the option goes on every packet until then (and while Initiated)
 	Dead                    bool           // liveness says that no path works

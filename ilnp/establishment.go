@@ -452,7 +452,9 @@ func read(c *Core, now time.Time, s *session, a Activity, mayAsk bool) (asked in
 	c.watchPaths(now, s)
 	c.tryOption(now, s)
 	c.openFirewall(now, s)
-	if c.checkSize(now, s, mayAsk) {
+	sized := c.checkSize(now, s, mayAsk)
+	c.narrow(now, s)
+	if sized {
 		return 1
 	}
 	return 0

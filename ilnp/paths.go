@@ -285,7 +285,7 @@ func sameEntry(a, b Entry) bool {
 		a.LocalNonce == b.LocalNonce && a.RemoteNonce == b.RemoteNonce && a.Holds == b.Holds && a.Rule == b.Rule &&
 		a.RuleSought == b.RuleSought && a.NonceAlways == b.NonceAlways && a.Encap == b.Encap &&
 		a.NonceUntil.Equal(b.NonceUntil) && a.Dead == b.Dead && a.Preinstalled == b.Preinstalled &&
-		a.PerFlow == b.PerFlow && a.Counted == b.Counted &&
+		a.PerFlow == b.PerFlow && a.Narrow == b.Narrow && a.Counted == b.Counted &&
 		slices.Equal(a.Paths, b.Paths) && slices.Equal(a.Long, b.Long) &&
 		maps.Equal(a.Costs, b.Costs) && a.Table.Equal(b.Table) &&
 		maps.EqualFunc(a.RuleTables, b.RuleTables, (*Table).Equal) &&

@@ -25,6 +25,7 @@ type sizeCheck struct {
 	asked       bool
 	small, full bool      // what came back
 	told        bool      // a router said Packet Too Big
+	least       bool      // the path may take leastMTU, and no nonce besides
 	narrow      time.Time // when our stack was told; zero: it was not
 }
 
@@ -41,10 +42,23 @@ func (TooBig) output() {}
 func (c *node) SetLinkMTU(link roam.LinkID, mtu int) { c.host.mtus[link] = mtu }
 
 // HandleTooBig notes that a router said Packet Too Big about a session: the path
-// is no black hole.
-func (c *node) HandleTooBig(key SessionKey) {
-	if s := c.sessionOf(key); s != nil {
-		s.size.told = true
+// is no black hole. mtu: what the packet may have on the wire.
+func (c *steering) HandleTooBig(now time.Time, key SessionKey, mtu int) {
+	s := c.sessionOf(key)
+	if s == nil {
+		return
+	}
+	s.size.told = true
+	s.size.least = s.size.least || mtu < leastMTU+s.localNonce.HeaderLen()
+	c.narrow(now, s)
+}
+
+// narrow has the data plane leave the nonce out of packets that fill a path of leastMTU. Our
+// own stack sends no smaller ones on account of a path (RFC 8201 §4), so with the nonce none
+// would arrive.
+func (c *steering) narrow(now time.Time, s *session) {
+	if s.size.least && s.entry.Seq != 0 && !s.entry.Narrow {
+		c.upsert(now, s, s.entry.Paths)
 	}
 }
 
@@ -77,7 +91,7 @@ func (c *sender) checkSize(now time.Time, s *session, mayAsk bool) bool {
 	case now.Sub(v.narrow) < sizeAgain:
 		return false
 	}
-	v.narrow = now
+	v.narrow, v.least = now, true
 	c.emit(TooBig{Key: s.key, MTU: leastMTU})
 	return false
 }

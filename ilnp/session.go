@@ -341,6 +341,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	if p.Answers = s.reports.answers && s.state == Established; p.Answers {
 		p.Back = c.backFor(s, p)
 	}
+	p.Narrow = s.size.least && slices.Equal(paths, s.entry.Paths)
 	p.Counted = c.countsPaths(s, p.carriers())
 	c.choose(now, s, &p)
 	if s.entry.Seq != 0 && s.astray != recalled && sameEntry(p, s.entry) {

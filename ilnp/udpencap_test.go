@@ -231,7 +231,7 @@ func TestBlackHole(t *testing.T) {
 				b.replyEncapsulated(p)
 			}
 			if c.said {
-				b.HandleTooBig(theKey)
+				b.HandleTooBig(b.now, theKey, 1400)
 			}
 		}
 		for range 10 {

@@ -16,11 +16,29 @@
 /* May the nonce go into a GSO packet? Segments shorter than the MSS mean that the MTU of
  * the path is less than that of the link, and the bound above does not hold.
  */
-static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplink *u)
+static __always_inline int bears_nonce(struct __sk_buff *skb, const struct session_entry *p, const struct uplink *u)
 {
 	__u32 longest = skb->gso_size + MISREAD;
 
-	return !(u->flags & UPLINK_PHYSICAL) && longest <= u->mtu && longest + MSS_OPTIONS >= u->mtu;
+	if (u->flags & UPLINK_PHYSICAL || p->flags & ENTRY_NARROW)
+		return 0;
+	return longest <= u->mtu && longest + MSS_OPTIONS >= u->mtu;
+}
+
+/* The length of an option with a nonce, and the header of its own. */
+static __always_inline __u32 option_len(const struct nonce *n)
+{
+	return n->len == 12 ? 16 : 8;
+}
+
+/* The largest MSS towards a peer that wants every nonce. On a path of the minimum MTU, segments
+ * leave space for it.
+ */
+static __always_inline __u32 most_data(const struct session_entry *p, const struct uplink *u)
+{
+	if (p->flags & ENTRY_NARROW)
+		return MIN_MTU - IP6_LEN - 20 - option_len(&p->local_nonce);
+	return u->mtu > MISREAD ? u->mtu - MISREAD : 0;
 }
 
 /* Lowers the MSS of a correspondent's SYN at that offset. The option is the first one in
@@ -30,7 +48,7 @@ static __always_inline int bears_nonce(struct __sk_buff *skb, const struct uplin
 __noinline int lower_mss(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
 {
 	struct uplink *u;
-	__u32 index;
+	__u32 index, most;
 	__u8 t[24];
 	__be16 mss;
 
@@ -38,9 +56,10 @@ __noinline int lower_mss(struct __sk_buff *skb, const struct session_entry *p, _
 		return 0;
 	index = path_uplink(p, 0);
 	u = bpf_map_lookup_elem(&uplinks, &index);
-	if (!u || u->mtu <= MISREAD || ((__u32)t[22] << 8 | t[23]) <= u->mtu - MISREAD)
+	most = u ? most_data(p, u) : 0;
+	if (!most || ((__u32)t[22] << 8 | t[23]) <= most)
 		return 0;
-	mss = bpf_htons(u->mtu - MISREAD);
+	mss = bpf_htons(most);
 	return bpf_l4_csum_replace(skb, at + TCP_CSUM_AT, *(__u16 *)(t + 22), mss, 2) ||
 	       bpf_skb_store_bytes(skb, at + 22, &mss, 2, 0);
 }

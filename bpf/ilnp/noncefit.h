@@ -4,6 +4,7 @@
 #define ROAM_ILNP_NONCEFIT_H
 
 #include "udpencap.h"
+#include "mss.h"
 
 /* Everything that rewriting and sending one packet needs. */
 #define BY_SESSION 1 /* of outbound.chosen */
@@ -15,6 +16,7 @@ struct outbound {
 	__u32 ifindex;
 	__u32 mtu;
 	__u8 bears_nonce; /* a GSO packet may bear the nonce */
+	__u8 narrow;      /* of a session with ENTRY_NARROW */
 	__u8 encap;       /* in UDP */
 	__u8 hop_way;     /* enum hop_way */
 	__u8 chosen;      /* BY_SESSION or BY_RULE */
@@ -31,17 +33,25 @@ static __always_inline void source_from_uplink(struct outbound *o, const struct 
 	o->hop = u;
 }
 
+/* Does a packet of len bytes fit with a nonce of so many more? The stack sends packets of
+ * MIN_MTU on a path that takes no more; larger ones only where it believes the path wider.
+ */
+static __always_inline int fits_path(const struct outbound *o, __u32 len, __u32 size)
+{
+	return len + size <= o->mtu && !(o->narrow && len <= MIN_MTU && len + size > MIN_MTU);
+}
+
 /* May a nonce go into this packet? On a GSO packet a forwarding Linux router misreads the
- * header behind it; a Hop-by-Hop header must stay the first; and on a link of the minimum
- * MTU full packets leave no space for it. DEVIATION: RFC 6744 §§4, 6 require it in every
- * packet where it is due.
+ * header behind it; a Hop-by-Hop header must stay the first; and on a link or a path of the
+ * minimum MTU full packets leave no space for it. DEVIATION: RFC 6744 §§4, 6 require it in
+ * every packet where it is due.
  */
 static __always_inline int nonce_fits(struct __sk_buff *skb, const struct outbound *o, __u8 next)
 {
-	__u32 size = (o->nonce.len == 12 ? 16 : 8) + (o->encap ? UDP_LEN : 0);
+	__u32 size = option_len(&o->nonce) + (o->encap ? UDP_LEN : 0);
 
 	if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING &&
-	    (skb->gso_size ? o->bears_nonce : skb->len - ETH_LEN + size <= o->mtu))
+	    (skb->gso_size ? o->bears_nonce : fits_path(o, skb->len - ETH_LEN, size)))
 		return 1;
 	count(TX_NONCE_LEFT_OUT);
 	return 0;

@@ -103,7 +103,8 @@ static __always_inline void address(struct outbound *o, struct __sk_buff *skb, c
 
 	source_from_uplink(o, u);
 	o->marked = o->chosen == BY_SESSION && !(p->flags & ENTRY_PLAIN) && !is_plain_soon(p, d);
-	o->bears_nonce = p->flags & ENTRY_NONCE_ALWAYS && bears_nonce(skb, u);
+	o->bears_nonce = p->flags & ENTRY_NONCE_ALWAYS && bears_nonce(skb, p, u);
+	o->narrow = !!(p->flags & ENTRY_NARROW);
 	o->ends[0].nid = p->local_nid;
 	o->ends[1].nid = p->remote_nid;
 	if (hinted) {

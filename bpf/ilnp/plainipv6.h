@@ -10,6 +10,7 @@
 #include "deliver.h"
 #include "inbound.h"
 #include "realmarks.h"
+#include "realfragments.h"
 #include "realsocket.h"
 #include "session.h"
 
@@ -114,7 +115,11 @@ __noinline int find_real(struct __sk_buff *skb, const struct session_entry *p, c
 	int marked;
 	__u8 flags;
 
-	if (!in || in->c.fragment != WHOLE || bpf_skb_load_bytes(skb, in->c.at, &t.ipv6.sport, 4))
+	if (!in)
+		return 0;
+	if (in->c.fragment != WHOLE)
+		return p && !in->c.nonce.len && in->c.proto == IPPROTO_UDP && (off_path(p, in) || real_fragment(skb, in));
+	if (bpf_skb_load_bytes(skb, in->c.at, &t.ipv6.sport, 4))
 		return 0;
 	marked = may_be_real(in->src.nid, t.ipv6.dport);
 	__builtin_memcpy(t.ipv6.saddr, &in->src, 32);

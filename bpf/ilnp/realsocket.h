@@ -12,15 +12,22 @@
 
 /* Reads the addresses and ports of the packet at l3 as they stand on the wire. Those of a
  * quoted packet, which we sent, are swapped. Returns its protocol; 0 if it is too short.
- * A packet with extension headers has none.
+ * A packet with extension headers has none, except for the first fragment of a datagram.
  */
 static __always_inline __u8 read_ends(struct __sk_buff *skb, __u32 l3, __u32 swapped, struct bpf_sock_tuple *t)
 {
 	__u32 ends = l3 + 8, ports = l3 + IP6_LEN, other = !!swapped;
-	__u8 proto;
+	__u8 proto, f[4];
 
-	if (bpf_skb_load_bytes(skb, l3 + 6, &proto, 1) ||
-	    bpf_skb_load_bytes(skb, ends + 16 * other, t->ipv6.saddr, 16) ||
+	if (bpf_skb_load_bytes(skb, l3 + 6, &proto, 1))
+		return 0;
+	if (proto == NEXT_FRAGMENT) {
+		if (bpf_skb_load_bytes(skb, ports, f, sizeof(f)) || f[0] != IPPROTO_UDP || f[2] || f[3] & 0xf8)
+			return 0;
+		proto = f[0];
+		ports += FRAGMENT_LEN;
+	}
+	if (bpf_skb_load_bytes(skb, ends + 16 * other, t->ipv6.saddr, 16) ||
 	    bpf_skb_load_bytes(skb, ends + 16 - 16 * other, t->ipv6.daddr, 16) ||
 	    bpf_skb_load_bytes(skb, ports + 2 * other, &t->ipv6.sport, 2) ||
 	    bpf_skb_load_bytes(skb, ports + 2 - 2 * other, &t->ipv6.dport, 2))

@@ -55,7 +55,7 @@ static __always_inline int wants_segdev(struct __sk_buff *skb, const struct sess
 		return counts_nids_only(p, d) && u->flags & UPLINK_PHYSICAL;
 	if (!skb->gso_size)
 		return d->cuts;
-	if (bears_nonce(skb, u))
+	if (bears_nonce(skb, p, u))
 		return 0;
 	d->cuts = 1;
 	return 1;

@@ -15,6 +15,7 @@ enum abi_number {
 	ABI = 34,
 };
 
+#define MIN_MTU 1280   /* of IPv6, RFC 8200 §5: no stack sends smaller packets on account of a path */
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
 #define MAX_REALS 8    /* real addresses of this host to which servers may be bound */
@@ -103,6 +104,7 @@ enum entry_flags {
 	ENTRY_RULED = 131072,        /* there are rules for its flows, here or at the peer */
 	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
 	ENTRY_PLACED = 524288,       /* segments take the paths of their bucket: flow_tables */
+	ENTRY_NARROW = 1048576,      /* a path has no space for a nonce besides 1280 bytes */
 	ENTRY_UNCONFIRMED = 4096,  /* it may be forged: packets do not follow the nonce, but the MAC of an update */
 };
 

@@ -19,6 +19,7 @@
 #define NEXT_HOP_BY_HOP 0
 #define NEXT_ROUTING 43
 #define NEXT_FRAGMENT 44
+#define FRAGMENT_LEN 8
 #define NEXT_DEST_OPTIONS 60
 #define OPT_PAD1 0
 #define OPT_PADN 1

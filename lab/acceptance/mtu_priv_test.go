@@ -109,3 +109,26 @@ func least(t *testing.T, w *world) {
 	flows(t, u, 200)
 	w.lossless(t, u, began)
 }
+
+// TestNarrowPath sends to a peer that wants every nonce across a path of the minimum MTU between
+// wider links: bulk transfers go through, at the second connection with the nonces.
+func TestNarrowPath(t *testing.T) {
+	needs(t, "iperf3")
+	w := newWorld(t, "narrow", 2*time.Millisecond, place{"mn", 1, true}, place{"cn", 1, false})
+	w.between("1280")
+	always := strings.ReplaceAll(w.hostsFile(w.names()...), " cn\n", " nonce=always cn\n")
+	mn := w.newHost("mn", settings{hosts: always}).start()
+	cn := w.newHost("cn", settings{}).start()
+	ctx := w.within(60 * time.Second)
+	for i := range 2 {
+		before := mn.counters()
+		w.iperf(t, ctx, workload.IperfOptions{Name: "TCP up", Port: 5500 + i, Seconds: 2, Mbps: 20}, 2_000_000)
+		after := mn.counters()
+		with, without := after["tx_nonce"]-before["tx_nonce"], after["tx_nonce_left_out"]-before["tx_nonce_left_out"]
+		t.Logf("connection %d: %d packets with the nonce, %d without", i+1, with, without)
+		if i > 0 && without > with/100 {
+			t.Errorf("%d packets without the nonce, %d with it", without, with)
+		}
+	}
+	noLeak(t, mn, cn)
+}

@@ -157,6 +157,7 @@ const (
 	bpfEntryFlagsENTRY_RULED        bpfEntryFlags = 131072
 	bpfEntryFlagsENTRY_ANSWERS      bpfEntryFlags = 262144
 	bpfEntryFlagsENTRY_PLACED       bpfEntryFlags = 524288
+	bpfEntryFlagsENTRY_NARROW       bpfEntryFlags = 1048576
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 
@@ -251,6 +252,14 @@ type bpfFlowTable struct {
 		_     structs.HostLayout
 		Bytes [16]uint32
 	}
+}
+
+type bpfFragmentKey struct {
+	_   structs.HostLayout
+	Src bpfAddr
+	Dst bpfAddr
+	Id  uint32
+	Pad uint32
 }
 
 type bpfHalf struct {
@@ -572,6 +581,7 @@ const (
 	bpfMapPlainFlows          = "plain_flows"
 	bpfMapPlainNodes          = "plain_nodes"
 	bpfMapRateWindows         = "rate_windows"
+	bpfMapRealFragments       = "real_fragments"
 	bpfMapRealSockets         = "real_sockets"
 	bpfMapRefusals            = "refusals"
 	bpfMapRequests            = "requests"
@@ -678,6 +688,7 @@ type bpfMapSpecs struct {
 	PlainFlows     *ebpf.MapSpec `ebpf:"plain_flows"`
 	PlainNodes     *ebpf.MapSpec `ebpf:"plain_nodes"`
 	RateWindows    *ebpf.MapSpec `ebpf:"rate_windows"`
+	RealFragments  *ebpf.MapSpec `ebpf:"real_fragments"`
 	RealSockets    *ebpf.MapSpec `ebpf:"real_sockets"`
 	Refusals       *ebpf.MapSpec `ebpf:"refusals"`
 	Requests       *ebpf.MapSpec `ebpf:"requests"`
@@ -752,6 +763,7 @@ type bpfMaps struct {
 	PlainFlows     *ebpf.Map `ebpf:"plain_flows"`
 	PlainNodes     *ebpf.Map `ebpf:"plain_nodes"`
 	RateWindows    *ebpf.Map `ebpf:"rate_windows"`
+	RealFragments  *ebpf.Map `ebpf:"real_fragments"`
 	RealSockets    *ebpf.Map `ebpf:"real_sockets"`
 	Refusals       *ebpf.Map `ebpf:"refusals"`
 	Requests       *ebpf.Map `ebpf:"requests"`
@@ -788,6 +800,7 @@ func (m *bpfMaps) Close() error {
 		m.PlainFlows,
 		m.PlainNodes,
 		m.RateWindows,
+		m.RealFragments,
 		m.RealSockets,
 		m.Refusals,
 		m.Requests,

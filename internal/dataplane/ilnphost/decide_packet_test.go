@@ -429,11 +429,15 @@ func nidOf(v roam.ILV) netip.Addr { return roam.ILV{NID: v.NID}.Addr() }
 
 // assemble puts headers before what a packet carries.
 func (g *gen) assemble(t talk) []byte {
+	kind := g.IntN(40)
+	if t.proto == ip6.UDP && g.in(8) { // of a datagram, perhaps to a socket on a real address
+		kind, t.nonce = 0, pick(g, ilnp.Nonce{}, ilnp.Nonce{}, t.nonce)
+	}
 	b := plainly(t)
-	switch g.IntN(40) {
+	switch kind {
 	case 0, 1: // a fragment, with its nonce in front of that
 		offset := pick[uint16](g, 1, 8, 800)
-		header := []byte{t.proto, 0, byte(offset >> 8), byte(offset), 0, 0, 0, 7}
+		header := []byte{t.proto, 0, byte(offset >> 8), byte(offset), 0, 0, 0, fragmentID}
 		t.proto, t.body = ip6.Fragment, append(header, t.body...)
 		b = plainly(t)
 	case 2: // a header with padding in front of all

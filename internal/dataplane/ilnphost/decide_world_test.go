@@ -33,6 +33,7 @@ type world struct {
 	pending    map[bpfSessionKey]bpfPendingPeer
 	plainNodes map[bpfSessionKey]uint8
 	plainFlows map[bpfFlowKey]bpfFlowEnds
+	fragmented map[bpfFragmentKey]uint64
 	flows      []bpfFlowKey // those that there were at first
 	windows    [decide.Rates]bpfRateWindow
 	allowances map[bpfAllowanceKey]bpfAllowance
@@ -47,6 +48,7 @@ func newWorld() *world {
 		known: map[bpfHalf]uint8{}, places: map[bpfAddr]uint8{}, sources: map[bpfAllowanceKey]uint8{},
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
+		fragmented: map[bpfFragmentKey]uint64{},
 		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
 		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfTableKey]bpfFlowTable{},
 		keys:  map[bpfSlotUser]bpfUpdateKey{},
@@ -138,6 +140,7 @@ func (r *decideRig) install(w *world) {
 	put(r, r.objs.PendingPeers, w.pending)
 	put(r, r.objs.PlainNodes, w.plainNodes)
 	put(r, r.objs.PlainFlows, w.plainFlows)
+	put(r, r.objs.RealFragments, w.fragmented)
 	put(r, r.objs.Allowances, w.allowances)
 	put(r, r.objs.PathCounts, w.counts)
 	put(r, r.objs.FlowTables, w.tables)
@@ -172,6 +175,7 @@ func (r *decideRig) clearWorld(o *world) {
 	remove(r, r.objs.PendingPeers, o.pending)
 	remove(r, r.objs.PlainNodes, o.plainNodes)
 	remove(r, r.objs.PlainFlows, o.plainFlows)
+	remove(r, r.objs.RealFragments, o.fragmented)
 	remove(r, r.objs.Allowances, o.allowances)
 	remove(r, r.objs.PathCounts, o.counts)
 	remove(r, r.objs.FlowTables, o.tables)
@@ -191,6 +195,7 @@ func (r *decideRig) reread() {
 	read(r, r.objs.PendingPeers, w.pending, pairs)
 	read(r, r.objs.PlainNodes, w.plainNodes, slices.Clone(pairs))
 	read(r, r.objs.PlainFlows, w.plainFlows, nil)
+	read(r, r.objs.RealFragments, w.fragmented, keysOf[bpfFragmentKey, uint64](r.objs.RealFragments))
 	var ks []bpfAllowanceKey
 	for i, p := range w.sessions {
 		for _, l := range slices.Concat(remoteLocators, strayLocators) {
@@ -256,6 +261,7 @@ func (r *decideRig) model() *decide.State {
 	for k, v := range w.plainFlows {
 		s.PlainFlows[modelFlow(k)] = decide.FlowEnds{Local: v.LocalL64.l64(), Remote: v.RemoteL64.l64()}
 	}
+	w.modelFragments(s)
 	for k, v := range w.allowances {
 		s.Allowances[modelAllowanceKey(k)] = modelAllowance(v)
 	}
@@ -481,17 +487,5 @@ func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
 	if !reflect.DeepEqual(now.PlainFlows, before.PlainFlows) && !reflect.DeepEqual(now.PlainFlows, after.PlainFlows) {
 		wrong = append(wrong, fmt.Sprintf("plain flows %v, want %v", now.PlainFlows, before.PlainFlows))
 	}
-	return wrong
-}
-
-func rowsBetween[K comparable, V any](name string, now, before, after map[K]*V) (wrong []string) {
-	for k := range now {
-		if before[k] == nil {
-			wrong = append(wrong, fmt.Sprintf("%s %v is there", name, k))
-		}
-	}
-	for k := range before {
-		wrong = append(wrong, between(fmt.Sprint(name, " ", k), reflect.ValueOf(now[k]), reflect.ValueOf(before[k]), reflect.ValueOf(after[k]))...)
-	}
-	return wrong
+	return append(wrong, fragmentsBetween(now, before, after)...)
 }

@@ -107,6 +107,31 @@ func TestOutboundNonce(t *testing.T) {
 	r.wantKinds("all of them")
 }
 
+// On a path of the minimum MTU a full packet has no space for the nonce. The stack sends larger ones
+// only where it believes the path wider.
+func TestOutboundNonceOnANarrowPath(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	for name, c := range map[string]struct {
+		narrow bool
+		own    ilnp.Nonce
+		data   int
+		how    string
+	}{
+		"full":            {true, ourNonce, 1232, "tx_nonce_left_out"},
+		"space for it":    {true, ourNonce, 1224, "tx_nonce"},
+		"too long":        {true, longNonce, 1217, "tx_nonce_left_out"},
+		"believed wider":  {true, ourNonce, 1233, "tx_nonce"},
+		"of another path": {false, ourNonce, 1232, "tx_nonce"},
+	} {
+		p := entryFor(there)
+		p.NonceUntil, p.Narrow, p.LocalNonce = time.Now().Add(time.Hour), c.narrow, c.own
+		r.upsert(p)
+		got := r.counted(func() { r.send(ip6.UDP, udp(c.data)) })
+		r.wantCounts(name, got, counts{"tx_packets": 1, c.how: 1})
+	}
+}
+
 // What is not a session's packet does not get out, and no session address
 // leaves by another door.
 func TestOutboundRefusals(t *testing.T) {

@@ -370,6 +370,9 @@ func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
 	if entry.NonceAlways {
 		f |= bpfEntryFlagsENTRY_NONCE_ALWAYS
 	}
+	if entry.Narrow {
+		f |= bpfEntryFlagsENTRY_NARROW
+	}
 	if entry.Encap {
 		f |= bpfEntryFlagsENTRY_ENCAP
 	}

@@ -95,6 +95,10 @@ func TestSuperPacketWithNonce(t *testing.T) {
 			t.Errorf("segments of %d: counted %v", size, got)
 		}
 	}
+	p.Narrow, p.Seq = true, 2
+	r.upsert(p)
+	got := r.counted(func() { r.egress(toPeer(ip6.TCP, body), segments(1400)) })
+	r.wantCounts("a narrow path", got, counts{"tx_segdev": 1})
 	r.must(r.SetUplinks([]UplinkEntry{{Local: roam.LinkLocator{Link: loopback, L64: here}, Usable: true, Physical: true, MTU: 1500}}))
 	r.wantCounts("a physical device", r.counted(func() { r.egress(toPeer(ip6.TCP, body), segments(1400)) }), counts{"tx_segdev": 1})
 }
@@ -103,11 +107,6 @@ func TestSuperPacketWithNonce(t *testing.T) {
 func TestSegmentSizeIsLowered(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	syn := func(first ...byte) []byte {
-		b := append(tcp(flagSYN, 0), first...)
-		b[12] = uint8(len(b)/4) << 4
-		return b
-	}
 	for name, c := range map[string]struct {
 		always bool
 		body   []byte
@@ -128,6 +127,38 @@ func TestSegmentSizeIsLowered(t *testing.T) {
 		r.must(err)
 		if !soundUnder(ilnp.FoundIPv6, q) || !bytes.Equal(q.Payload[20:], c.want) {
 			t.Errorf("%s: options %v, want %v, checksum right: %v", name, q.Payload[20:], c.want, soundUnder(ilnp.FoundIPv6, q))
+		}
+	}
+}
+
+// syn is a first segment with options.
+func syn(options ...byte) []byte {
+	b := append(tcp(flagSYN, 0), options...)
+	b[12] = uint8(len(b)/4) << 4
+	return b
+}
+
+// On a path of the minimum MTU the segments leave space for the nonce.
+func TestSegmentSizeOnANarrowPath(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	for name, c := range map[string]struct {
+		own        ilnp.Nonce
+		mss, lower uint16
+	}{
+		"a short nonce": {ourNonce, 1400, 1212},
+		"a long nonce":  {longNonce, 1400, 1204},
+		"short enough":  {ourNonce, 1212, 1212},
+	} {
+		p := entryFor(there)
+		p.NonceAlways, p.Narrow, p.LocalNonce = true, true, c.own
+		r.upsert(p)
+		_, out := r.ingress(fromPeer(there, theirNonce, ip6.TCP, syn(2, 4, uint8(c.mss>>8), uint8(c.mss))))
+		q, err := ilnpwire.ParsePacket(out)
+		r.must(err)
+		want := []byte{2, 4, uint8(c.lower >> 8), uint8(c.lower)}
+		if !soundUnder(ilnp.FoundIPv6, q) || !bytes.Equal(q.Payload[20:], want) {
+			t.Errorf("%s: options %v, want %v", name, q.Payload[20:], want)
 		}
 	}
 }

@@ -148,15 +148,29 @@ func (t outward) nonceDue(p *Session, l *Live) bool {
 	return flags&flagSYN != 0
 }
 
+// limits bound the packets that have the Nonce option.
+type limits struct {
+	mtu    uint32
+	bears  bool // a GSO packet may have it
+	narrow bool // a path has no space for it besides minMTU bytes
+}
+
+const minMTU = 1280
+
+// fit reports whether n bytes fit with so many more.
+func (l limits) fit(n, more uint32) bool {
+	return n+more <= l.mtu && !(l.narrow && n <= minMTU && n+more > minMTU)
+}
+
 // nonceFits reports whether the Nonce option fits into this packet.
-func (t outward) nonceFits(mtu uint32, bears bool, next uint8) bool {
+func (t outward) nonceFits(l limits, next uint8) bool {
 	size := uint32(t.out.Nonce.HeaderLen())
 	if t.out.Encap {
 		size += udpLen
 	}
-	fits := uint32(t.k.Len)+size <= mtu
+	fits := l.fit(uint32(t.k.Len), size)
 	if t.k.GSO != 0 {
-		fits = bears
+		fits = l.bears
 	}
 	if next != ip6.HopByHop && next != ip6.Routing && fits {
 		return true
@@ -166,13 +180,13 @@ func (t outward) nonceFits(mtu uint32, bears bool, next uint8) bool {
 }
 
 // transmit sends a packet whose addresses are set.
-func (t outward) transmit(mtu uint32, bears bool, next uint8) Verdict {
+func (t outward) transmit(l limits, next uint8) Verdict {
 	if !t.holdsChecksum() {
 		return t.drop(DropKernelHelper)
 	}
 	if t.out.Nonce.Present() {
 		switch {
-		case !t.nonceFits(mtu, bears, next):
+		case !t.nonceFits(l, next):
 			t.out.Nonce.Len, t.out.Nonce.Bytes, t.out.Encap = 0, [12]byte{}, false
 		case t.out.Encap:
 			t.count(TxEncap)
@@ -286,7 +300,7 @@ func (t outward) sendAlong(p *Session, l *Live, i int, hinted, nidsOnly bool, ne
 	if p.is(Plain) {
 		t.count(TxPlain)
 	}
-	return t.transmit(u.MTU, p.is(NonceAlways) && bearsNonce(t.k, u), next)
+	return t.transmit(limits{u.MTU, p.is(NonceAlways) && bearsNonce(t.k, p, u), p.is(Narrow)}, next)
 }
 
 // isProbeAnswer reports whether our own stack answers a probe, which is no use of the
@@ -334,7 +348,7 @@ func (t outward) sendPending(key Key, e *Pending, next uint8) Verdict {
 		t.noteSynAck(e)
 	}
 	t.count(TxPending)
-	return t.transmit(t.s.pendingMTU(e), false, next)
+	return t.transmit(limits{mtu: t.s.pendingMTU(e)}, next)
 }
 
 // pendingMTU returns the MTU of the uplink by which a pending peer is answered, or 0xffff if

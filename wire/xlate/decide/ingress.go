@@ -275,12 +275,23 @@ func (t *step) clampMSS(p *Session) {
 		return
 	}
 	u := t.s.uplink(p, 0)
-	if b[ip6.TCPFlagsAt]&flagSYN == 0 || b[ip6.TCPDataOffsetAt]>>4 < 6 || b[20] != 2 || u.MTU <= misread {
+	if b[ip6.TCPFlagsAt]&flagSYN == 0 || b[ip6.TCPDataOffsetAt]>>4 < 6 || b[20] != 2 {
 		return
 	}
-	if least := u.MTU - misread; uint32(binary.BigEndian.Uint16(b[22:])) > least {
-		t.out.MSS = uint16(least)
+	if most := mostData(p, u); most > 0 && uint32(binary.BigEndian.Uint16(b[22:])) > most {
+		t.out.MSS = uint16(most)
 	}
+}
+
+// mostData returns the largest MSS towards such a peer, or 0.
+func mostData(p *Session, u *Uplink) uint32 {
+	switch {
+	case p.is(Narrow):
+		return minMTU - ip6.HeaderLen - 20 - uint32(p.LocalNonce.HeaderLen())
+	case u.MTU <= misread:
+		return 0
+	}
+	return u.MTU - misread
 }
 
 const (

@@ -99,7 +99,7 @@ func (t *step) report(p *Session) *ilnp.Report {
 	if !ok || r.Sealed && p.UpdateKey == nil {
 		return nil
 	}
-	r.Clock = uint32(t.now / 1000)
+	r.Clock, r.Answers = uint32(t.now/1000), false // what the other end asks for is not in the reply
 	k := PathKey{t.dst, t.src}
 	if r.Other { // the NIDs stay: nobody asks about sessions of others
 		k.Near.L64, k.Far.L64 = r.Near, r.Far

@@ -15,9 +15,9 @@ const (
 func ms(ns uint64) uint32 { return uint32(ns / millisecond) }
 
 // bearsNonce reports whether the nonce fits into a GSO packet.
-func bearsNonce(k *Packet, u *Uplink) bool {
+func bearsNonce(k *Packet, p *Session, u *Uplink) bool {
 	longest := k.GSO + misread
-	return !u.Physical && longest <= u.MTU && longest+mssOptions >= u.MTU
+	return !u.Physical && !p.is(Narrow) && longest <= u.MTU && longest+mssOptions >= u.MTU
 }
 
 // goesInOrder reports whether this is a GSO packet, or a packet that must follow one.
@@ -43,7 +43,7 @@ func (t outward) wantsSegdev(p *Session, l *Live, i int) bool {
 		return countsNIDsOnly(p, l) && u.Physical
 	case t.k.GSO == 0:
 		return l.Cuts
-	case bearsNonce(t.k, u):
+	case bearsNonce(t.k, p, u):
 		return false
 	}
 	l.Cuts = true

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"roam"
@@ -53,19 +54,33 @@ func (s *State) isConnection(t tuple) bool {
 	return ok && !sk.Listens
 }
 
-// tupleAt reads the ends of the packet at an offset, which has no extension headers; for a
-// quoted packet they are swapped. The protocol is 0 if the packet is too short.
+const fragmentLen = 8
+
+// tupleAt reads the ends of the packet at an offset, which has no extension headers unless it
+// is the first fragment of a datagram; for a quoted packet they are swapped. The protocol is 0
+// if the packet is too short.
 func (t *step) tupleAt(at int, swapped bool) (q tuple, proto uint8) {
 	b, ok := t.k.load(at, ip6.HeaderLen)
-	from, to, there := t.k.ports(at + ip6.HeaderLen)
-	if !ok || !there {
+	if !ok {
+		return q, 0
+	}
+	proto, behind := b[6], at+ip6.HeaderLen
+	if proto == ip6.Fragment {
+		f, ok := t.k.load(behind, 4)
+		if !ok || f[0] != ip6.UDP || f[2] != 0 || f[3]&0xf8 != 0 {
+			return q, 0
+		}
+		proto, behind = ip6.UDP, behind+fragmentLen
+	}
+	from, to, there := t.k.ports(behind)
+	if !there {
 		return q, 0
 	}
 	q = tuple{ilvAt(b[ip6.SrcAt:]), ilvAt(b[ip6.DstAt:]), from, to}
 	if swapped {
 		q = tuple{q.local, q.remote, to, from}
 	}
-	return q, b[6]
+	return q, proto
 }
 
 // realSocket reports whether a socket is bound to the very addresses of the packet at an
@@ -181,14 +196,46 @@ func (m Marks) MayBeReal(node roam.NID, port uint16) bool {
 	return m.Of[NodeMark(node)] >= m.Valid || m.Of[port] >= m.Valid
 }
 
+// Fragmented identifies a datagram in fragments.
+type Fragmented struct {
+	Src, Dst roam.ILV
+	ID       uint32
+}
+
+const fragmentLife = 60 * second
+
+// realFragment reports whether a fragment without nonce belongs to a datagram of a plain IPv6
+// socket, which its first fragment has shown.
+func realFragment(t *step) bool {
+	id, ok := t.k.load(t.c.at-4, 4)
+	if t.c.proto != ip6.UDP || t.c.at != ip6.HeaderLen+fragmentLen || !ok {
+		return false
+	}
+	key := Fragmented{t.src, t.dst, binary.BigEndian.Uint32(id)}
+	if t.c.fragment == laterFragment {
+		since, ok := t.s.Fragmented[key]
+		return ok && t.now-since < fragmentLife
+	}
+	if _, port, ok := t.k.ports(t.c.at); !ok || !t.s.Marks.MayBeReal(t.src.NID, port) || !t.realSocket(0, false) {
+		return false
+	}
+	t.s.Fragmented[key] = t.now
+	return true
+}
+
 // findReal searches the plain IPv6 socket of a packet. p is the session of the two nodes,
 // or nil.
 func (t *step) findReal(p *Session) real {
 	from, to, ok := t.k.ports(t.c.at)
-	if !t.c.isWhole() || !ok {
+	nonce := t.c.nonce.Present()
+	if !t.c.isWhole() {
+		is := p != nil && !nonce && t.c.proto == ip6.UDP && (t.offPath(p) || realFragment(t))
+		return real{found: is, here: is}
+	}
+	if !ok {
 		return real{}
 	}
-	q, nonce := tuple{t.src, t.dst, from, to}, t.c.nonce.Present()
+	q := tuple{t.src, t.dst, from, to}
 	marked := t.s.Marks.MayBeReal(t.src.NID, to)
 	if t.c.proto == ip6.UDP {
 		is := nonce && marked && t.s.realDatagram(q) || !nonce && (t.offPath(p) || marked && t.realSocket(0, false))

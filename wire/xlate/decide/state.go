@@ -76,6 +76,7 @@ const (
 	Ruled        Flags = 131072
 	Answers      Flags = 262144
 	Placed       Flags = 524288
+	Narrow       Flags = 1048576
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.
@@ -229,6 +230,7 @@ type State struct {
 	Pending    map[Key]*Pending
 	PlainNodes map[Key]bool
 	PlainFlows map[FlowKey]FlowEnds
+	Fragmented map[Fragmented]uint64 // the first fragments of datagrams to real addresses, and when they came
 	Windows    [Rates]Window
 	Allowances map[AllowanceKey]*Allowance
 	Known      map[roam.NID]bool // true: at any locator
@@ -251,7 +253,7 @@ func NewState() *State {
 		Collisions: map[CollisionKey]Key{}, Obstructed: map[ObstructionKey]bool{}, Pending: map[Key]*Pending{},
 		PlainNodes: map[Key]bool{}, PlainFlows: map[FlowKey]FlowEnds{}, Allowances: map[AllowanceKey]*Allowance{},
 		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{},
-		answers: map[flow]flowEnds{},
+		answers: map[flow]flowEnds{}, Fragmented: map[Fragmented]uint64{},
 	}
 }
 

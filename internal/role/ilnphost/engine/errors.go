@@ -45,7 +45,7 @@ func (e *Engine) errorIn(now time.Time, ev dataplane.Event) {
 	}
 	if mtu, names := x.MTU(); names {
 		e.pathMTUs.Note(ev.Key, mtu)
-		e.core.HandleTooBig(ev.Key)
+		e.core.HandleTooBig(now, ev.Key, mtu)
 	}
 	packets, err := x.ForStack(p)
 	for _, b := range packets {
