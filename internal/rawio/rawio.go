@@ -12,8 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -101,8 +99,8 @@ func (s *Sender) Send(link roam.LinkID, packet []byte) error {
 	var info [unix.SizeofInet6Pktinfo]byte
 	binary.NativeEndian.PutUint32(info[16:], uint32(link))
 	oob := controlMessage(unix.IPPROTO_IPV6, unix.IPV6_PKTINFO, info[:])
-	to := unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: dst, Scope_id: uint32(link)}
-	if err := sendmsg(s.raw, packet, oob, unsafe.Pointer(&to), unix.SizeofSockaddrInet6); err != nil {
+	to := &unix.SockaddrInet6{Addr: dst, ZoneId: uint32(link)}
+	if err := unix.Sendmsg(s.raw, packet, oob, to, unix.MSG_DONTWAIT); err != nil {
 		return fmt.Errorf("send to %s on link %d: %w", net.IP(dst[:]), link, sorted(err))
 	}
 	return nil
@@ -152,34 +150,10 @@ func (s *Sender) deliver(device roam.LinkID, mac net.HardwareAddr, packet, oob [
 	if len(mac) != 6 {
 		return fmt.Errorf("hardware address %q of device %d has %d bytes, want 6", mac, device, len(mac))
 	}
-	to := unix.RawSockaddrLinklayer{
-		Family: unix.AF_PACKET, Protocol: htons(unix.ETH_P_IPV6), Ifindex: int32(device), Halen: 6,
-	}
+	to := &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_IPV6), Ifindex: int(device), Halen: 6}
 	copy(to.Addr[:], mac)
-	if err := sendmsg(s.packet, packet, oob, unsafe.Pointer(&to), unix.SizeofSockaddrLinklayer); err != nil {
+	if err := unix.Sendmsg(s.packet, packet, oob, to, unix.MSG_DONTWAIT); err != nil {
 		return fmt.Errorf("device %d: %w", device, sorted(err))
-	}
-	return nil
-}
-
-// sendmsg sends a packet, and does not tell Go's scheduler of the call: it never blocks, and a thread that the
-// scheduler takes for blocked, as a packet goes through the stack to who waits for it, loses its goroutines to
-// another one, which has to wake first. The next packet of a burst would wait for that.
-func sendmsg(fd int, packet, oob []byte, to unsafe.Pointer, n uint32) error {
-	data := unix.Iovec{Base: &packet[0]}
-	data.SetLen(len(packet))
-	m := unix.Msghdr{Name: (*byte)(to), Namelen: n, Iov: &data}
-	m.SetIovlen(1)
-	if len(oob) > 0 {
-		m.Control = &oob[0]
-		m.SetControllen(len(oob))
-	}
-	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m)), unix.MSG_DONTWAIT)
-	runtime.KeepAlive(&data)
-	runtime.KeepAlive(packet)
-	runtime.KeepAlive(oob)
-	if errno != 0 {
-		return errno
 	}
 	return nil
 }
