@@ -24,7 +24,7 @@ var decideSeeds = []uint64{6740, 6741, 6743, 6744}
 
 const (
 	worldsEnv  = "ROAM_WORLDS" // how many worlds of a seed instead: a guest is slow at reading maps
-	worldsEach = 500           // of a seed
+	worldsEach = 700           // of a seed
 	shotsEach  = 12            // packets, one after the other, of a world
 )
 
@@ -236,7 +236,9 @@ func TestDecisions(t *testing.T) {
 			}
 		}
 	}
-	r.missing(all)
+	if worlds >= worldsEach { // of fewer not all may show what comes once in a hundred worlds
+		r.missing(all)
+	}
 	t.Logf("%d cases: verdicts %v, actions %v, %d at the edge of a time", all.cases, all.verdicts, all.actions, all.ambiguous)
 	for c, n := range all.counters {
 		t.Logf("%6d %s", n, counterTable[c].Name)
