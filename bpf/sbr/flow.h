@@ -12,8 +12,8 @@
 #define SEEN_SHIFT 26
 
 /* Gives the daemon a flow, unless its two nodes have begun too many sessions anew: the daemon finds it later. One that
- * was not there before has its whole share, which is not noted: two nodes that would use that begin flows of ever
- * new NIDs as well, and to note it costs a tenth of what a flow does.
+ * was not there before has its whole share, which is not noted: two nodes that would use that can begin flows of ever
+ * new NIDs as well.
  */
 static __always_inline void hand_flow(struct __sk_buff *skb, const struct flow_key *key, int is_new)
 {

@@ -124,7 +124,7 @@ static __always_inline void write_plain(const struct plain *p, __u32 at, union h
 	union half *there = (void *)p->ip + at;
 	__u32 diff = sum_fold(sum_half(to) + sum_neg(sum_half(*there)));
 
-	/* What is not TCP is read from the packet again: one of two kinds, of which the verifier knows one state. */
+	/* What is not TCP may be UDP or an echo: the checksum of ICMPv6 follows the locators under both rules. */
 	if (!p->is_tcp && p->ip->next == IPPROTO_ICMPV6)
 		csum_adjust_at(p->upper + ICMP6_CSUM_AT, IPPROTO_ICMPV6, diff, p->state);
 	else if (p->f->rule != RULE_RFC6741 && p->is_tcp)
