@@ -35,6 +35,7 @@ type handshake struct {
 	challenged time.Time                    // when the last one came
 	nobody     Nonce                        // nobody sends it: in the entry in place of the peer's
 	tries      int
+	inUDP      Path // of the first offer, which goes in UDP next
 	since      time.Time
 	seen       time.Time // when the peer was last seen, and an offer went where it was
 	went       places    // where the offers went

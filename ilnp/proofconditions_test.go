@@ -332,13 +332,15 @@ func TestRTTOfAProof(t *testing.T) {
 	const rtt = 40 * time.Millisecond
 	for name, c := range map[string]struct {
 		change func(h *handshake)
+		encap  bool
 		want   time.Duration
 	}{
-		"sent once":  {func(*handshake) {}, rtt},
-		"sent twice": {func(h *handshake) { h.tries = 2 }, 0},
-		"challenged": {func(h *handshake) { h.offers = append(h.offers, ilnpwire.Proof{}) }, 0},
+		"sent once":       {func(*handshake) {}, false, rtt},
+		"sent twice":      {func(h *handshake) { h.tries = 2 }, false, 0},
+		"challenged":      {func(h *handshake) { h.offers = append(h.offers, ilnpwire.Proof{}) }, false, 0},
+		"answered to UDP": {func(*handshake) {}, true, 0},
 	} {
-		p := newProofBench(t)
+		p := newProofBenchUDP(t)
 		p.remember()
 		p.lossy = lost(peerNID, true, ilnpwire.ProofAnswer)
 		p.open()
@@ -346,6 +348,9 @@ func TestRTTOfAProof(t *testing.T) {
 		c.change(s.hs)
 		p.a.now = p.a.now.Add(rtt)
 		_, answer := p.last(ilnpwire.ProofAnswer)
+		if c.encap {
+			answer = p.encapsulated(answer)
+		}
 		if p.a.receive(1, answer); s.state != Established || s.rtt != c.want {
 			t.Errorf("%s: %v, want %v; the session is %v", name, s.rtt, c.want, s.state)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"roam"
 	ilnpwire "roam/wire/ilnp"
@@ -134,6 +135,54 @@ func TestProofsInUDP(t *testing.T) {
 		}
 		handshakes{p.a.Core}.renew(p.a.now, s)
 		want(p, p.a, "offered anew", form+"probe", form+"offer")
+	}
+}
+
+// TestFirstOfferInUDP: an offer without an answer goes in UDP long before it is repeated, along the path that it took,
+// unless there is no port, or the round trip is as long. An answer to a challenge ends that.
+func TestFirstOfferInUDP(t *testing.T) {
+	both := []string{"option probe", "option offer", "UDP probe", "UDP offer"}
+	for name, c := range map[string]struct {
+		change     func(p *proofBench)
+		soon, then []string // after proofUDP, after proofFirst
+		at         time.Duration
+	}{
+		"nothing known": {at: proofUDP, soon: both[2:], then: both},
+		"no port":       {change: func(p *proofBench) { p.a.cfg.UDPPort = 0 }, at: proofUDP, then: both[:2]},
+		"a round trip": {
+			change: func(p *proofBench) { p.a.known[peerNID].rtt = 100 * time.Millisecond },
+			at:     150 * time.Millisecond, soon: both[2:], then: both,
+		},
+		"a long one": {change: func(p *proofBench) { p.a.known[peerNID].rtt = proofFirst }, at: proofUDP, then: both},
+	} {
+		p := newProofBenchUDP(t)
+		if c.change != nil {
+			c.change(p)
+		}
+		p.offer()
+		p.formsSent(p.a)
+		p.a.pass(c.at - time.Millisecond)
+		if got := p.formsSent(p.a); len(got) > 0 {
+			t.Errorf("%s, before %v: %v", name, c.at, got)
+		}
+		p.a.pass(time.Millisecond)
+		if got := p.formsSent(p.a); !slices.Equal(got, c.soon) {
+			t.Errorf("%s, after %v: %v, want %v", name, c.at, got, c.soon)
+		}
+		p.a.pass(proofFirst - c.at - time.Millisecond)
+		if got := p.formsSent(p.a); len(got) > 0 {
+			t.Errorf("%s, before %v: %v", name, proofFirst, got)
+		}
+		p.a.pass(time.Millisecond)
+		if got := p.formsSent(p.a); !slices.Equal(got, c.then) {
+			t.Errorf("%s, after %v: %v, want %v", name, proofFirst, got, c.then)
+		}
+	}
+	a := newAsked(t)
+	h := a.session(a.a).hs
+	h.inUDP = proofPath(a.a)
+	if a.answer(netP, a.challenge); h.inUDP != (Path{}) || len(h.offers) != 2 {
+		t.Errorf("challenged: %d offers, in UDP %v", len(h.offers), h.inUDP)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // only list locators: see docs/rfc/rfc6743.md and docs/design/keys.md.
 const (
 	proofFirst = 300 * time.Millisecond // to the first repetition, doubled each time
+	proofUDP   = 50 * time.Millisecond  // to the first offer in UDP, or 3/2 RTT: an echo each 0.2 s is not to be lost
 	proofMax   = 15 * time.Second
 	proofTries = 4 // of a responder that is not confirmed, and of an initiator that has a session
 	// crossedTries is after how many offers of ours without an answer one of the peer's counts,
@@ -207,13 +208,22 @@ func (c handshakes) offer(now time.Time, s *session) {
 		return // the peer has until the next time to learn whose offer that is
 	}
 	for _, encap := range c.proofForms(s, path, h.tries) {
-		form := FormOption
-		if encap {
-			form = FormUDP
-		}
-		c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
-		c.sendOffer(now, s, path, encap)
+		c.offerIn(now, s, path, encap)
 	}
+	if soon := max(proofUDP, s.rtt*3/2); h.tries == 1 && soon < proofFirst && c.hasUDP(s) && !s.encaps(path) {
+		h.inUDP = path
+		c.arm(&s.schedule, timerProve, now, soon)
+	}
+}
+
+// offerIn sends the newest offer in one form, behind a probe.
+func (c handshakes) offerIn(now time.Time, s *session, path Path, encap bool) {
+	form := FormOption
+	if encap {
+		form = FormUDP
+	}
+	c.sendProbe(now, c.ask(now, s), probe{path: path, form: form})
+	c.sendOffer(now, s, path, encap)
 }
 
 // proofForms says in which forms the n-th offer goes: encapsulated in UDP or not.

@@ -104,7 +104,7 @@ func (c handshakes) challenged(now time.Time, s *session, key []byte, by Path, p
 	if now.Sub(h.challenged) < proofFirst {
 		return "" // of an offer that left before the one which answers another challenge
 	}
-	h.challenge, h.challenged = q.Token, now
+	h.challenge, h.challenged, h.inUDP = q.Token, now, Path{}
 	c.known[s.remoteNID].follows = true
 	if last := maskCounter(key, q); last < most {
 		c.prover.counter = max(c.prover.counter, last)
@@ -150,7 +150,7 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 		root: root, theirs: p.Proof.Ephemeral, last: q, went: h.went, initiator: true, confirmed: true,
 		reports: p.Proof.Reports,
 	}
-	if h.tries == 1 && len(h.offers) == 1 {
+	if h.tries == 1 && len(h.offers) == 1 && p.Encapsulated == s.encaps(by) {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
 	s.hs, s.renewal, s.crossed = nil, nil, nil
@@ -220,6 +220,8 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 // proveTimeout repeats an offer, or an answer, or gives up.
 func (c handshakes) proveTimeout(now time.Time, s *session) {
 	switch a := s.agreed; {
+	case s.hs != nil && s.hs.inUDP != Path{}:
+		c.offerInUDP(now, s)
 	case s.hs.demands():
 		c.demandAgain(now, s)
 	case s.hs != nil && s.state == Established && s.hs.tries >= proofTries:
@@ -236,6 +238,16 @@ func (c handshakes) proveTimeout(now time.Time, s *session) {
 		path, newest := c.answerPath(now, s), cmp.Or(s.renewal, a)
 		c.answerAgain(now, s, newest, path, newest.encap || c.hasUDP(s) && s.encaps(path))
 		c.awaitConfirm(now, s)
+	}
+}
+
+// offerInUDP sends the first offer once more, along the same path in UDP: that may drop options.
+func (c handshakes) offerInUDP(now time.Time, s *session) {
+	path := s.hs.inUDP
+	s.hs.inUDP = Path{}
+	c.arm(&s.schedule, timerProve, now, s.hs.since.Add(proofFirst).Sub(now))
+	if _, destinations := c.ends(now, s); slices.Contains(destinations, path.Remote) {
+		c.offerIn(now, s, path, true)
 	}
 }
 
