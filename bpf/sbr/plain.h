@@ -1,34 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The straight way of plain packets: TCP, UDP and echoes of a known flow, whole, right behind the IPv6
- * header, with a checksum that follows the locators where their rule says so. Programs at tc and
+ * header, with a checksum that follows the locators where their rule says so. Echoes of hosts with ILNP have the
+ * Nonce option in front, each of them (RFC 6744 section 7). Programs at tc and
  * at XDP share it. It changes nothing before it is certain that it can do all: every other packet
  * then takes the full path.
  */
 #ifndef ROAM_SBR_PLAIN_H
 #define ROAM_SBR_PLAIN_H
 
-#include "direct.h"
+#include "plainread.h"
 
 #define FULL_PATH 0x7fff /* no verdict: the packet is none for the straight way */
-
-struct plain {
-	struct ip6 *ip;
-	void *upper;         /* header of TCP, UDP or ICMPv6 */
-	struct flow *f;
-	const struct way *way; /* of packets from outside */
-	union half internal;
-	__u64 now;
-	__u32 bytes;   /* from the IPv6 header on, without padding */
-	__u32 largest; /* what must fit into a link */
-	__u32 packets; /* that a GSO packet stands for */
-	__u32 is_tcp;
-	__u32 state; /* enum checksum_state */
-};
-
-static __always_inline int is_local(const struct addr *a)
-{
-	return a->l64.b[0] == 0xff || (a->l64.b[0] == 0xfe && (a->l64.b[1] & 0xc0) == 0x80);
-}
 
 static __always_inline const struct border *this_border(void)
 {
@@ -69,37 +51,20 @@ static __always_inline int hinted_site(const struct border *b, union half l64)
 	return s && s->l64.v == l64.v ? (int)index : -1;
 }
 
-/* Reads an Ethernet frame of len bytes; nonzero: it is no plain packet. */
-static __always_inline int read_plain(void *data, void *end, __u32 len, struct plain *p)
+/* Does a packet show what its flow has: the nonce of its node, and that this is where it was? */
+static __always_inline int is_shown(const struct plain *p, const struct flow_key *key, __u32 link, int inward)
 {
-	struct ip6 *ip = data + ETH_LEN;
-	__u8 *upper = (__u8 *)(ip + 1);
-	__u32 payload, least = 8;
+	struct flow_nonces *n = known_whole(key).nonces;
 
-	if (upper + 8 > (__u8 *)end || *(__be16 *)(data + ETH_LEN - 2) != bpf_htons(ETH_P_IPV6))
-		return -1;
-	p->is_tcp = ip->next == IPPROTO_TCP;
-	if (p->is_tcp) {
-		if (upper + 20 > (__u8 *)end)
-			return -1;
-		least = 20;
-	} else if (ip->next == IPPROTO_ICMPV6) {
-		if (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY)
-			return -1;
-	} else if (ip->next != IPPROTO_UDP || !*(__u16 *)(upper + UDP_CSUM_AT) ||
-		   (encap_port && *(__be16 *)(upper + 2) == encap_port)) {
-		return -1;
-	}
-	payload = (__u32)ip->payload_len[0] << 8 | ip->payload_len[1];
-	if (payload < least || ETH_LEN + IP6_LEN + payload > len || ip->hop_limit <= 1 || is_local(&ip->src) ||
-	    is_local(&ip->dst))
-		return -1;
-	p->ip = ip;
-	p->upper = upper;
-	p->bytes = IP6_LEN + payload;
-	p->largest = len - ETH_LEN;
-	p->packets = 1;
-	return 0;
+	if (!n)
+		return 0;
+	if (inward)
+		return same_nonce(&n->inward, &p->nonce);
+	if (!same_nonce(&n->outward, &p->nonce) || n->internal.v != p->ip->src.l64.v || n->ifindex != link)
+		return 0;
+	if (n->remote.v != p->ip->dst.l64.v)
+		n->remote = p->ip->dst.l64;
+	return 1;
 }
 
 /* Finds the flow of a packet that came by that link; nonzero: it is not known. */
@@ -109,7 +74,7 @@ static __always_inline int find_flow(struct plain *p, __u32 link, int inward)
 	struct flow_key key = {.inside = inward ? to : from, .outside = inward ? from : to};
 
 	p->f = known_flow(&key);
-	if (!p->f)
+	if (!p->f || (p->nonce.len && !is_shown(p, &key, link, inward)))
 		return -1;
 	p->now = bpf_ktime_get_coarse_ns();
 	note_passed(&key, p->f, p->ip->src.l64, link, p->now, inward);
@@ -125,7 +90,7 @@ static __always_inline void write_plain(const struct plain *p, __u32 at, union h
 	__u32 diff = sum_fold(sum_half(to) + sum_neg(sum_half(*there)));
 
 	/* What is not TCP may be UDP or an echo: the checksum of ICMPv6 follows the locators under both rules. */
-	if (!p->is_tcp && p->ip->next == IPPROTO_ICMPV6)
+	if (!p->is_tcp && p->ip->next != IPPROTO_UDP)
 		csum_adjust_at(p->upper + ICMP6_CSUM_AT, IPPROTO_ICMPV6, diff, p->state);
 	else if (p->f->rule != RULE_RFC6741 && p->is_tcp)
 		csum_adjust_at(p->upper + TCP_CSUM_AT, IPPROTO_TCP, diff, p->state);
@@ -221,28 +186,6 @@ static __always_inline void enter(const struct plain *p, struct share *live)
 	count(RX_DIRECT);
 }
 
-/* Reads a packet at tc; nonzero: it is no plain one. The sum of a device over the whole packet is
- * kept by the full path.
- */
-static __always_inline int read_skb(struct __sk_buff *skb, struct plain *p)
-{
-	struct packet_facts facts;
-
-	if (skb->pkt_type == PACKET_OTHERHOST || skb->vlan_present)
-		return -1;
-	facts = facts_of(skb);
-	if (facts.l3 != ETH_LEN || facts.ip_summed == CHECKSUM_COMPLETE ||
-	    read_plain((void *)(long)skb->data, (void *)(long)skb->data_end, skb->len, p))
-		return -1;
-	p->state = facts.ip_summed;
-	if (skb->gso_size) {
-		p->packets = skb->gso_segs ? skb->gso_segs : 1;
-		p->largest = IP6_LEN + skb->gso_size +
-			     (p->is_tcp ? 4 * (*(__u8 *)(p->upper + TCP_OFFSET_AT) >> 4) : UDP_LEN);
-	}
-	return 0;
-}
-
 /* A packet from inside at tc. */
 static __always_inline int plain_outward(struct __sk_buff *skb)
 {
@@ -270,28 +213,6 @@ static __always_inline int plain_inward(struct __sk_buff *skb)
 	enter(&p, live);
 	skb->tc_index = SENT_HERE;
 	return bpf_redirect(p.way->dev, 0);
-}
-
-/* Reads a frame at XDP; nonzero: it is no plain packet. A field that holds the seed of a sum belongs
- * to a packet that a device is to finish, and only the stack can have it do so. A finished sum looks
- * like one in one packet of 2^15, which takes the stack for nothing.
- */
-static __always_inline int read_frame(struct xdp_md *ctx, struct plain *p)
-{
-	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u32 nids, whole, len;
-	__u16 field;
-
-	if (read_plain(data, end, end - data, p))
-		return -1;
-	field = *(__u16 *)(p->upper + (p->is_tcp			 ? TCP_CSUM_AT :
-				       p->ip->next == IPPROTO_UDP ? UDP_CSUM_AT :
-								    ICMP6_CSUM_AT));
-	len = p->bytes - IP6_LEN;
-	nids = sum_halves(p->ip->src.nid.v, p->ip->dst.nid.v, bpf_htons(len) + bpf_htons(p->ip->next));
-	whole = sum_halves(p->ip->src.l64.v, p->ip->dst.l64.v, nids);
-	p->state = CHECKSUM_NONE;
-	return field == nids || field == whole ? -1 : 0;
 }
 
 #endif
