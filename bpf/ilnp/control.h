@@ -11,7 +11,39 @@
 
 #define PROBE_LEN 16 /* bytes of data */
 #define PROBE_PER_FLOW_LEN 20
+#define ANSWER_HOPS 64
 #define RESYNC_AT 26 /* offset of the mark of a conntrack resync segment in its TCP header */
+
+/* Makes an echo request its answer without a call, where it lies in the linear part of a frame, right behind a header with
+ * the nonce alone, and no device has summed it. 0: it does not.
+ */
+static __always_inline int turn_linear(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
+{
+	void *data = (void *)(long)skb->data;
+	struct ip6 *ip = data + ETH_LEN;
+	__u8 *option = (__u8 *)(ip + 1), *echo, mac[6];
+	struct addr src;
+
+	if (in->l3 != ETH_LEN || in->encap || in->c.nonce_at != ETH_LEN + IP6_LEN ||
+	    (in->c.alone != 8 && in->c.alone != 16) || in->c.at != in->c.nonce_at + in->c.alone ||
+	    (void *)option + 24 > (void *)(long)skb->data_end || !is_summed_by_nobody(checksum_state(skb)))
+		return 0;
+	echo = in->c.alone == 8 ? option + 8 : option + 16;
+	__builtin_memcpy(mac, data, 6);
+	__builtin_memcpy(data, data + 6, 6);
+	__builtin_memcpy(data + 6, mac, 6);
+	src = ip->src;
+	ip->src = ip->dst;
+	ip->dst = src;
+	ip->hop_limit = ANSWER_HOPS;
+	csum_adjust_at((__u16 *)(echo + ICMP6_CSUM_AT), IPPROTO_ICMPV6,
+		       bpf_htons((ICMP6_ECHO_REPLY - ICMP6_ECHO_REQUEST) << 8), CHECKSUM_NONE);
+	*echo = ICMP6_ECHO_REPLY;
+	__builtin_memcpy(option + 4, own->b, 4);
+	if (in->c.alone == 16)
+		__builtin_memcpy(option + 8, own->b + 4, 8);
+	return 1;
+}
 
 /* Answers an echo request in place. A probe must return on the path that it took, also
  * from a correspondent without a session, also without a daemon. Returns -1 when the
@@ -21,10 +53,14 @@ __noinline int reflect(struct __sk_buff *skb, const struct inbound *in, const st
 {
 	struct addr swapped[2];
 	__u8 mac[12], back[12];
-	__u8 type = ICMP6_ECHO_REPLY, hop_limit = 64;
+	__u8 type = ICMP6_ECHO_REPLY, hop_limit = ANSWER_HOPS;
 
 	if (!in || !own || in->c.fragment != WHOLE || own->len != in->c.nonce.len)
 		return -1;
+	if (turn_linear(skb, in, own)) {
+		count(RX_ECHO_REFLECTED);
+		return bpf_redirect(skb->ifindex, 0);
+	}
 	swapped[0] = in->dst;
 	swapped[1] = in->src;
 	if (in->l3 == ETH_LEN) {

@@ -94,19 +94,26 @@ __noinline int tell_of(struct __sk_buff *skb, const struct inbound *in, const st
  * header, as nearly always, goes whole. The UDP header of an encapsulated message goes
  * with it.
  */
-static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbound *in)
+static __always_inline int strip_nonce(struct __sk_buff *skb, const struct inbound *in, enum checksum_state state)
 {
 	__u32 lead = in->encap ? UDP_LEN : 0, size = in->c.alone + lead;
+	struct ip6 *ip = ip6_at(skb, in->l3 & ETH_LEN);
 	__be16 len;
 
 	if (!in->c.alone || in->c.nonce_at != in->l3 + IP6_LEN + lead)
 		return lead ? -1 : take_out(skb, in->l3, in->c.nonce_at, in->c.option_at);
-	if (bpf_skb_load_bytes(skb, in->l3 + 4, &len, 2))
-		return -1;
-	len = bpf_htons(bpf_ntohs(len) - size);
-	if (bpf_skb_store_bytes(skb, in->l3 + 4, &len, 2, BPF_F_RECOMPUTE_CSUM) ||
-	    bpf_skb_store_bytes(skb, in->l3 + 6, &in->c.nonce_next, 1, BPF_F_RECOMPUTE_CSUM))
-		return -1;
+	if (ip && is_summed_by_nobody(state)) {
+		len = bpf_htons(((__u32)ip->payload_len[0] << 8 | ip->payload_len[1]) - size);
+		__builtin_memcpy(ip->payload_len, &len, 2);
+		ip->next = in->c.nonce_next;
+	} else {
+		if (bpf_skb_load_bytes(skb, in->l3 + 4, &len, 2))
+			return -1;
+		len = bpf_htons(bpf_ntohs(len) - size);
+		if (bpf_skb_store_bytes(skb, in->l3 + 4, &len, 2, BPF_F_RECOMPUTE_CSUM) ||
+		    bpf_skb_store_bytes(skb, in->l3 + 6, &in->c.nonce_next, 1, BPF_F_RECOMPUTE_CSUM))
+			return -1;
+	}
 	return bpf_skb_adjust_room(skb, -(__s32)size, BPF_ADJ_ROOM_NET,
 				   BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET);
 }
@@ -130,6 +137,7 @@ static __always_inline void keep_device_sum(struct __sk_buff *skb, __u32 address
 static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *in, __u32 nid_delta, int rfc6741)
 {
 	__u32 whole = sum_fold(nid_delta + sum_half(in->src.l64) + sum_half(in->dst.l64)), diff = 0;
+	enum checksum_state state = checksum_state(skb);
 	struct host *h = this_host();
 	struct addr session[2];
 
@@ -137,10 +145,11 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *
 		return drop(DROP_KERNEL_HELPER);
 	if (in->c.fragment != LATER_FRAGMENT && least_header(in->c.proto)) {
 		diff = rfc6741 ? nid_delta : whole;
-		if (csum_adjust(skb, in->c.at, in->c.proto, sum_neg(diff)))
+		if (csum_adjust_linear(skb, in->c.at, in->c.proto, sum_neg(diff), state))
 			return drop(DROP_KERNEL_HELPER);
 	}
-	keep_device_sum(skb, whole, diff);
+	if (!is_summed_by_nobody(state))
+		keep_device_sum(skb, whole, diff);
 	session[0].l64 = h->session_prefix;
 	session[0].nid = in->src.nid;
 	session[1].l64 = h->session_prefix;
@@ -148,7 +157,7 @@ static __always_inline int deliver(struct __sk_buff *skb, const struct inbound *
 	if (write_addresses(skb, in->l3 & ETH_LEN, session)) /* 0 or ETH_LEN, which the verifier may have forgotten */
 		return drop(DROP_KERNEL_HELPER);
 	if (in->c.nonce.len) {
-		if (strip_nonce(skb, in))
+		if (strip_nonce(skb, in, state))
 			return drop(DROP_KERNEL_HELPER);
 		count(RX_NONCE);
 	}

@@ -242,7 +242,9 @@ static __always_inline int read_inbound(struct __sk_buff *skb, struct inbound *i
 		return refuse(in, DROP_SESSION_OUTSIDE);
 	if (!is_ours(h, ip.dst.nid) || !locator_on_wire(ip.dst.l64))
 		return PASS_ON;
-	err = read_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
+	err = 0;
+	if (ip.next != NEXT_DEST_OPTIONS || !read_alone(skb, &in->c, l3 + IP6_LEN))
+		err = read_chain(skb, &in->c, l3 + IP6_LEN, ip.next);
 	if (!err && is_encap(skb, &in->c, l3 + IP6_LEN))
 		err = open_encap(skb, &in->c, &in->encap);
 	if (err || in->c.two_nonces)

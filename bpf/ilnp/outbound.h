@@ -37,7 +37,8 @@ static __always_inline int mark_session(struct __sk_buff *skb, const struct outb
 static __always_inline int transmit(struct __sk_buff *skb, const struct outbound *o, const struct chain *c,
 				    __u8 next)
 {
-	if (c->fragment != LATER_FRAGMENT && csum_adjust(skb, c->at, c->proto, o->csum_diff))
+	if (c->fragment != LATER_FRAGMENT &&
+	    csum_adjust_linear(skb, c->at, c->proto, o->csum_diff, checksum_state(skb)))
 		return drop(DROP_KERNEL_HELPER);
 	if (write_addresses(skb, ETH_LEN, o->ends) || mark_session(skb, o))
 		return drop(DROP_KERNEL_HELPER);

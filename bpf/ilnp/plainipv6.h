@@ -161,7 +161,7 @@ __noinline int deliver_real(struct __sk_buff *skb, const struct inbound *in, con
 	if (csum_adjust(skb, in->c.at, in->c.proto, diff))
 		return drop(DROP_KERNEL_HELPER);
 	keep_device_sum(skb, sum_fold(gone + sum_neg(new)), sum_neg(diff));
-	if (write_addresses(skb, in->l3 & ETH_LEN, ends) || (in->c.nonce.len && strip_nonce(skb, in)))
+	if (write_addresses(skb, in->l3 & ETH_LEN, ends) || (in->c.nonce.len && strip_nonce(skb, in, checksum_state(skb))))
 		return drop(DROP_KERNEL_HELPER);
 	count(RX_REAL_SOCKET);
 	return PASS_ON;

@@ -13,6 +13,21 @@
 
 #define UDP_LEN 8
 
+/* Does what csum_adjust does for the header at l4, without the kernel's helper where it lies in the linear part of the
+ * packet, and the kernel shows that no device has summed the whole of it. Global, so that the verifier looks at it once.
+ */
+__noinline int csum_adjust_linear(struct __sk_buff *skb, __u32 l4, __u32 proto, __u32 diff, __u32 state)
+{
+	__u32 at = proto == IPPROTO_TCP ? TCP_CSUM_AT : proto == IPPROTO_UDP ? UDP_CSUM_AT : ICMP6_CSUM_AT;
+	void *field = (void *)(long)skb->data + (l4 & 0x1ff) + at;
+
+	if (l4 > 0x1ff || !is_summed_by_nobody(state) || field + 2 > (void *)(long)skb->data_end ||
+	    (proto != IPPROTO_TCP && proto != IPPROTO_UDP && proto != IPPROTO_ICMPV6))
+		return csum_adjust(skb, l4, proto, diff);
+	csum_adjust_at(field, proto, diff, state);
+	return 0;
+}
+
 /* May this be such a datagram? body is the offset behind the IPv6 header. The port
  * decides for most datagrams, without a call.
  */
@@ -99,6 +114,7 @@ __noinline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next
 {
 	__u8 h[16] = { next, 0, OPT_NONCE }, type = encap ? IPPROTO_UDP : NEXT_DEST_OPTIONS;
 	__u32 size, lead = encap ? UDP_LEN : 0;
+	struct ip6 *ip = ip6_at(skb, ETH_LEN);
 	__be16 len;
 
 	if (!n)
@@ -106,7 +122,9 @@ __noinline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next
 	size = n->len == 12 ? 16 : 8;
 	h[1] = size / 8 - 1;
 	h[3] = n->len;
-	if (bpf_skb_load_bytes(skb, ETH_LEN + 4, &len, 2))
+	if (ip)
+		__builtin_memcpy(&len, ip->payload_len, 2);
+	else if (bpf_skb_load_bytes(skb, ETH_LEN + 4, &len, 2))
 		return -1;
 	if (bpf_skb_adjust_room(skb, size + lead, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return -1;
@@ -115,6 +133,15 @@ __noinline int put_nonce(struct __sk_buff *skb, const struct nonce *n, __u8 next
 	if (encap && (size == 16 ? put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 16) :
 				   put_encap(skb, ETH_LEN + IP6_LEN, bpf_ntohs(len) - UDP_LEN, h, 8)))
 		return -1;
+	ip = ip6_at(skb, ETH_LEN);
+	if (ip && !lead && (void *)(ip + 1) + 16 <= (void *)(long)skb->data_end) {
+		__builtin_memcpy(ip->payload_len, &len, 2);
+		ip->next = type;
+		__builtin_memcpy(ip + 1, h, 8);
+		if (size == 16)
+			__builtin_memcpy((void *)(ip + 1) + 8, h + 8, 8);
+		return 0;
+	}
 	if (bpf_skb_store_bytes(skb, ETH_LEN + 4, &len, 2, 0) ||
 	    bpf_skb_store_bytes(skb, ETH_LEN + 6, &type, 1, 0))
 		return -1;

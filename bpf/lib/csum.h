@@ -109,4 +109,10 @@ static __always_inline void csum_adjust_at(__u16 *field, __u8 proto, __u32 diff,
 	*field = proto == IPPROTO_UDP && !s ? 0xffff : s;
 }
 
+/* Has no device summed the whole packet, for certain? */
+static __always_inline int is_summed_by_nobody(enum checksum_state state)
+{
+	return state != CHECKSUM_COMPLETE && state != CHECKSUM_UNKNOWN;
+}
+
 #endif

@@ -51,16 +51,28 @@ static __always_inline int hinted_site(const struct border *b, union half l64)
 	return s && s->l64.v == l64.v ? (int)index : -1;
 }
 
-/* Does a packet show what its flow has: the nonce of its node, and that this is where it was? */
-static __always_inline int is_shown(const struct plain *p, const struct flow_key *key, __u32 link, int inward)
+/* Is the nonce of an option header in the packet that of a flow? */
+static __always_inline int has_nonce(const struct plain *p, const struct nonce *n)
 {
-	struct flow_nonces *n = known_whole(key).nonces;
+	const __u32 *shown = (void *)(p->ip + 1) + 4, *known = (const __u32 *)n->b;
 
-	if (!n)
+	if (p->option == SHORT_OPTION_LEN)
+		return n->len == 4 && shown[0] == known[0];
+	return n->len == 12 && shown[0] == known[0] && shown[1] == known[1] && shown[2] == known[2];
+}
+
+/* Does a packet show what its flow in that place of a set has: the nonce of its node, and that this is where it was? */
+static __always_inline int is_shown(const struct plain *p, __u32 set, __u64 place, __u32 link, int inward)
+{
+	struct nonce_set *rest = bpf_map_lookup_elem(&nonce_sets, &set);
+	struct flow_nonces *n;
+
+	if (!rest || !place)
 		return 0;
+	n = &rest->nonces[(place - 1) & (SET_FLOWS - 1)];
 	if (inward)
-		return same_nonce(&n->inward, &p->nonce);
-	if (!same_nonce(&n->outward, &p->nonce) || n->internal.v != p->ip->src.l64.v || n->ifindex != link)
+		return has_nonce(p, &n->inward);
+	if (!has_nonce(p, &n->outward) || n->internal.v != p->ip->src.l64.v || n->ifindex != link)
 		return 0;
 	if (n->remote.v != p->ip->dst.l64.v)
 		n->remote = p->ip->dst.l64;
@@ -72,9 +84,11 @@ static __always_inline int find_flow(struct plain *p, __u32 link, int inward)
 {
 	union half from = p->ip->src.nid, to = p->ip->dst.nid;
 	struct flow_key key = {.inside = inward ? to : from, .outside = inward ? from : to};
+	__u64 place;
+	__u32 set;
 
-	p->f = known_flow(&key);
-	if (!p->f || (p->nonce.len && !is_shown(p, &key, link, inward)))
+	p->f = known_place(&key, &set, &place);
+	if (!p->f || (p->option && !is_shown(p, set, place, link, inward)))
 		return -1;
 	p->now = bpf_ktime_get_coarse_ns();
 	note_passed(&key, p->f, p->ip->src.l64, link, p->now, inward);

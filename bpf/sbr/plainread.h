@@ -17,7 +17,7 @@ struct plain {
 	__u32 packets; /* that a GSO packet stands for */
 	__u32 is_tcp;
 	__u32 state; /* enum checksum_state */
-	struct nonce nonce;
+	__u32 option; /* length of a header with the nonce alone in front of an echo, or 0 */
 };
 
 static __always_inline int is_local(const struct addr *a)
@@ -29,18 +29,18 @@ static __always_inline int is_local(const struct addr *a)
 #define LONG_OPTION_LEN 16 /* the same, of 12 bytes */
 #define ECHO_LEN 8	   /* of the header */
 
-/* Reads a header that holds the Nonce option alone, and returns what is behind it; null: it is no echo. */
-static __always_inline __u8 *read_option(__u8 *h, void *end, struct nonce *nonce)
+/* The length of a header that holds the Nonce option alone, in front of an echo; 0: it is none. */
+static __always_inline __u32 option_of(const __u8 *h, void *end)
 {
+	__u32 len = 0;
+
 	if (h + LONG_OPTION_LEN + ECHO_LEN > (__u8 *)end || h[0] != IPPROTO_ICMPV6 || h[2] != OPT_NONCE)
 		return 0;
-	nonce->len = h[3];
-	if (h[1] == 0 && h[3] == 4) {
-		*(__u32 *)nonce->b = *(__u32 *)(h + 4);
-		return h + SHORT_OPTION_LEN;
-	}
-	__builtin_memcpy(nonce->b, h + 4, sizeof(nonce->b));
-	return h[1] == 1 && h[3] == sizeof(nonce->b) ? h + LONG_OPTION_LEN : 0;
+	if (h[1] == 0 && h[3] == SHORT_OPTION_LEN - 4)
+		len = SHORT_OPTION_LEN;
+	else if (h[1] == 1 && h[3] == LONG_OPTION_LEN - 4)
+		len = LONG_OPTION_LEN;
+	return len;
 }
 
 /* May a message of that length be a probe of a daemon, or its answer? These take the full path. */
@@ -61,12 +61,13 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 		return -1;
 	payload = (__u32)ip->payload_len[0] << 8 | ip->payload_len[1];
 	p->is_tcp = ip->next == IPPROTO_TCP;
-	p->nonce = (struct nonce){};
+	p->option = 0;
 	if (ip->next == NEXT_DEST_OPTIONS) {
-		upper = read_option(upper, end, &p->nonce);
+		p->option = option_of(upper, end);
+		upper += p->option == SHORT_OPTION_LEN ? SHORT_OPTION_LEN : LONG_OPTION_LEN;
 		least = LONG_OPTION_LEN + ECHO_LEN;
-		if (!upper || (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY) ||
-		    is_probe_len(payload - 4 - p->nonce.len))
+		if (!p->option || (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY) ||
+		    is_probe_len(payload - p->option))
 			return -1;
 	} else if (p->is_tcp) {
 		if (upper + 20 > (__u8 *)end)
@@ -122,7 +123,7 @@ static __always_inline int read_frame(struct xdp_md *ctx, struct plain *p)
 	__u32 nids, whole, len;
 	__u16 field;
 
-	if (read_plain(data, end, end - data, p) || p->nonce.len)
+	if (read_plain(data, end, end - data, p) || p->option)
 		return -1;
 	field = *(__u16 *)(p->upper + (p->is_tcp			 ? TCP_CSUM_AT :
 				       p->ip->next == IPPROTO_UDP ? UDP_CSUM_AT :
