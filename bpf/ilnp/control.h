@@ -15,7 +15,7 @@
 #define RESYNC_AT 26 /* offset of the mark of a conntrack resync segment in its TCP header */
 
 /* Makes an echo request its answer without a call, where it lies in the linear part of a frame, right behind a header with
- * the nonce alone, and no device has summed it. 0: it does not.
+ * the nonce alone, and no device has summed it, or is to. 0: it does not.
  */
 static __always_inline int turn_linear(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
 {
@@ -26,7 +26,7 @@ static __always_inline int turn_linear(struct __sk_buff *skb, const struct inbou
 
 	if (in->l3 != ETH_LEN || in->encap || in->c.nonce_at != ETH_LEN + IP6_LEN ||
 	    (in->c.alone != 8 && in->c.alone != 16) || in->c.at != in->c.nonce_at + in->c.alone ||
-	    (void *)option + 24 > (void *)(long)skb->data_end || !is_summed_by_nobody(checksum_state(skb)))
+	    (void *)option + 24 > (void *)(long)skb->data_end || checksum_state(skb) > CHECKSUM_UNNECESSARY)
 		return 0;
 	echo = in->c.alone == 8 ? option + 8 : option + 16;
 	__builtin_memcpy(mac, data, 6);
