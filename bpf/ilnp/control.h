@@ -14,8 +14,8 @@
 #define ANSWER_HOPS 64
 #define RESYNC_AT 26 /* offset of the mark of a conntrack resync segment in its TCP header */
 
-/* Makes an echo request its answer without a call, where it lies in the linear part of a frame, right behind a header with
- * the nonce alone, and no device has summed it, or is to. 0: it does not.
+/* Makes an echo request its answer without a call, where it lies in the linear part of a frame, right behind a header
+ * with the nonce alone, and no device has summed it, or is to. 0: it does not.
  */
 static __always_inline int turn_linear(struct __sk_buff *skb, const struct inbound *in, const struct nonce *own)
 {

@@ -21,6 +21,36 @@ struct inbound {
 	__u8 plain;           /* it is for a socket of plain IPv6 */
 };
 
+/* Does what read_chain does, without a call, for a header in the linear part of the packet that holds the Nonce option
+ * alone, in front of TCP, UDP or ICMPv6. 0: there is none. c is zero.
+ */
+static __always_inline int read_alone(struct __sk_buff *skb, struct chain *c, __u32 at)
+{
+	const __u8 *h = (void *)(long)skb->data + (at & 0x1ff);
+	__u32 len;
+
+	if ((void *)h + 24 > (void *)(long)skb->data_end || h[2] != OPT_NONCE ||
+	    (h[0] != IPPROTO_ICMPV6 && h[0] != IPPROTO_TCP && h[0] != IPPROTO_UDP))
+		return 0;
+	if (h[1] == 0 && h[3] == 4)
+		len = 8;
+	else if (h[1] == 1 && h[3] == 12)
+		len = 16;
+	else
+		return 0;
+	c->type = h[0] != IPPROTO_ICMPV6 ? 0 : len == 8 ? h[8] : h[16];
+	c->nonce.len = h[3];
+	*(__u32 *)c->nonce.b = *(__u32 *)(h + 4);
+	if (len == 16)
+		__builtin_memcpy(c->nonce.b + 4, h + 8, 8);
+	c->option_at = at + 2;
+	c->nonce_at = at;
+	c->nonce_next = c->proto = h[0];
+	c->alone = len;
+	c->at = at + len;
+	return 1;
+}
+
 /* Drops a packet for a reason that a security log reports. */
 static __always_inline int refuse(struct inbound *in, __u32 reason)
 {

@@ -14,7 +14,8 @@
 #define UDP_LEN 8
 
 /* Does what csum_adjust does for the header at l4, without the kernel's helper where it lies in the linear part of the
- * packet, and the kernel shows that no device has summed the whole of it. Global, so that the verifier looks at it once.
+ * packet, and the kernel shows that no device has summed the whole of it. Global, so that the verifier looks at it
+ * once.
  */
 __noinline int csum_adjust_linear(struct __sk_buff *skb, __u32 l4, __u32 proto, __u32 diff, __u32 state)
 {

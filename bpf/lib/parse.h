@@ -197,36 +197,6 @@ static __always_inline int read_chain(struct __sk_buff *skb, struct chain *c, __
 	return 0;
 }
 
-/* Does the same without a call for a header in the linear part of the packet that holds the Nonce option alone, in
- * front of TCP, UDP or ICMPv6. 0: there is none.
- */
-static __always_inline int read_alone(struct __sk_buff *skb, struct chain *c, __u32 at)
-{
-	const __u8 *h = (void *)(long)skb->data + (at & 0x1ff);
-	__u32 len;
-
-	if ((void *)h + 24 > (void *)(long)skb->data_end || h[2] != OPT_NONCE ||
-	    (h[0] != IPPROTO_ICMPV6 && h[0] != IPPROTO_TCP && h[0] != IPPROTO_UDP))
-		return 0;
-	if (h[1] == 0 && h[3] == 4)
-		len = 8;
-	else if (h[1] == 1 && h[3] == 12)
-		len = 16;
-	else
-		return 0;
-	c->type = h[0] != IPPROTO_ICMPV6 ? 0 : len == 8 ? h[8] : h[16];
-	c->nonce.len = h[3];
-	*(__u32 *)c->nonce.b = *(__u32 *)(h + 4);
-	if (len == 16)
-		__builtin_memcpy(c->nonce.b + 4, h + 8, 8);
-	c->option_at = at + 2;
-	c->nonce_at = at;
-	c->nonce_next = c->proto = h[0];
-	c->alone = len;
-	c->at = at + len;
-	return 1;
-}
-
 /* The IPv6 header at l3 if it lies in the linear part of the packet, as it nearly
  * always does; else null.
  */

@@ -5,6 +5,7 @@
  * host forwards them. What needs a decision once a flow goes to the daemon.
  */
 #include "control.h"
+#include "forget.h"
 #include "plain.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";

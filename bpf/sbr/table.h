@@ -60,7 +60,9 @@ static __always_inline __u64 place_in(struct flow_set *s, const struct flow_key 
 	return k->inside.v ? found : 0;
 }
 
-/* Finds a flow; null: there is none. n: where the number of its set is left. found: 1 more than its place there, or 0. */
+/* Finds a flow; null: there is none. n: where the number of its set is left. found: 1 more than its place there, or
+ * 0.
+ */
 static __always_inline struct flow *known_place(const struct flow_key *k, __u32 *n, __u64 *found)
 {
 	struct flow_key key = *k;
@@ -268,35 +270,6 @@ static __always_inline enum change put_flow(struct whole_flow *now)
 		done = NONCE_KNOWN;
 	else
 		write_flow(f.flow, f.nonces, now);
-	unlock_set(rest);
-	return done;
-}
-
-/* Removes a flow; NOT_CHANGED: there is none. SET_LOCKED: it, or the kernel's table, is in use. */
-static __always_inline enum change remove_flow(const struct flow_key *k)
-{
-	__u32 n = set_of(k), zero = 0;
-	struct flow_set *s = bpf_map_lookup_elem(&flow_sets, &n);
-	struct nonce_set *rest = bpf_map_lookup_elem(&nonce_sets, &n);
-	__u32 *known = bpf_map_lookup_elem(&flow_counts, &zero);
-	enum change done = CHANGED;
-	__u64 found;
-	int err; /* as in add_flow */
-
-	if (!s || !rest || !known)
-		return NOT_CHANGED;
-	if (lock_set(rest))
-		return SET_LOCKED;
-	found = place_in(s, k);
-	if (found) {
-		__sync_lock_test_and_set(&s->flow[(found - 1) & (SET_FLOWS - 1)].key.inside.v, 0);
-	} else {
-		err = bpf_map_delete_elem(&flows, k);
-		if (err)
-			done = err == -ENOENT ? NOT_CHANGED : SET_LOCKED;
-	}
-	if (done == CHANGED)
-		__sync_fetch_and_add(known, -1);
 	unlock_set(rest);
 	return done;
 }
