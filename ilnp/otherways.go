@@ -47,25 +47,33 @@ func (c questions) askOtherWay(now time.Time, s *session) {
 }
 
 // askUnlisted asks along the path of the last transmission of a set that has had no acknowledgement for long, if that
-// left from a locator which the set does not list: nothing may arrive at the one that it lists, to which a keyed peer
-// sends its acknowledgements, and a host that sends no data misses nothing.
+// left from a locator which the set does not list: nothing may arrive at the one that it lists, to which a peer that
+// runs Roam sends its acknowledgements, and a host that sends no data misses nothing. The peer may not miss the host
+// either, as it gets these transmissions.
 func (c questions) askUnlisted(now time.Time, s *session) {
 	u := &s.update
-	if s.keys != nil && u.state != acknowledged && u.tries >= updateDoubt && !u.lists(u.path.Local.L64) {
-		c.askWay(now, s, u.path)
+	if (s.keys != nil || s.asks) && u.state != acknowledged && u.tries >= updateDoubt && !u.lists(u.path.Local.L64) {
+		c.askByUpdate(now, s, u.path)
 	}
 }
 
-// askWay asks a path by an update, if probes may not tell. One from a locator that the set does not
+// askWay asks a path by an update, if probes may not tell.
+func (c questions) askWay(now time.Time, s *session, p Path) {
+	isDropped := s.keys != nil && !s.update.lists(p.Local.L64) // a keyed peer answers no probe from there
+	if s.answersElsewhere() || isDropped {
+		c.askByUpdate(now, s, p)
+	}
+}
+
+// askByUpdate asks a path by an update. One from a locator that the set does not
 // have lists it too, preferred least: the peer goes on sending to those that it knows. A locator that
 // a look-up has named need not be validated, as the peer's answers may be what its dead path loses.
 // A set that has just been announced comes first. One that stays without an acknowledgement does not: it may be the set
 // that has the acknowledgements go where nothing arrives.
-func (c questions) askWay(now time.Time, s *session, p Path) {
+func (c questions) askByUpdate(now time.Time, s *session, p Path) {
 	r := s.remotes.find(p.Remote)
 	exchanging := s.update.state != acknowledged && s.update.tries < updateDoubt && !s.dead
-	isDropped := s.keys != nil && !s.update.lists(p.Local.L64) // a keyed peer answers no probe from there
-	if !s.answersElsewhere() && !isDropped || exchanging || len(s.update.listing) == 0 ||
+	if exchanging || len(s.update.listing) == 0 ||
 		r == nil || !r.validated && !r.given ||
 		c.obstructed.has(s.remoteNID, p) || now.Sub(s.askedWays[p].sent) < complainEvery {
 		return
