@@ -67,7 +67,7 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 		upper += p->option == SHORT_OPTION_LEN ? SHORT_OPTION_LEN : LONG_OPTION_LEN;
 		least = LONG_OPTION_LEN + ECHO_LEN;
 		if (!p->option || (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY) ||
-		    is_probe_len(payload - p->option))
+		    is_probe_len(len - ETH_LEN - IP6_LEN - p->option))
 			return -1;
 	} else if (p->is_tcp) {
 		if (upper + 20 > (__u8 *)end)
