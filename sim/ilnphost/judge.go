@@ -157,8 +157,9 @@ func (k *Soak) named(nid roam.NID) *soaker {
 
 // idled judges the end of a session for lack of packets, with a margin of 1 s for packets in
 // flight. A core reads when the last packet came. If that was a control packet, the reading shows no
-// datagram, and at a host that sends nothing those of the reading before count. If the other end returned and was treated as a second node with its NID, the talk
-// continues in the other session of the two. A session with keys ends, too, if its set-up had no
+// datagram, and at a host that sends nothing those of the reading before count. If the other end
+// returned and was treated as a second node with its NID, the talk continues in the other session
+// of the two. A session with keys ends, too, if its set-up had no
 // answer, or none that shows that the peer has the key; that is a fault only where a path has been
 // there for longer than the set-up takes.
 func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
