@@ -97,7 +97,7 @@ func (p *Plane) indexKey() ([2]uint64, error) {
 
 // publish writes a session where no program looks, and then has the index name
 // that place, by one store: programs see the session as it was or as it is.
-func (p *Plane) publish(row bpfSessionEntry) error {
+func (p *Plane) publish(row bpfSessionEntry, before func()) error {
 	place, err := p.places.take()
 	if err != nil {
 		return err
@@ -113,6 +113,9 @@ func (p *Plane) publish(row bpfSessionEntry) error {
 		return err
 	}
 	old := *entry
+	if before != nil {
+		before()
+	}
 	p.lines.shut(row.Slot) // an entry and the line of another one are never taken for one
 	atomic.StoreUint64(entry, entryOf(hash, place, row.Slot))
 	err = p.publishName(row, place)

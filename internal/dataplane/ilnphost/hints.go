@@ -31,7 +31,7 @@ func (p *Plane) Hints() (events []Event, err error) {
 		}
 		row.Seq++
 		row.Seq = p.lines.distinct(row)
-		if err := p.publish(row); err != nil {
+		if err := p.publish(row, nil); err != nil {
 			errs = append(errs, fmt.Errorf("have a session forget a hint: %w", err))
 			continue
 		}

@@ -216,3 +216,25 @@ func TestTwoAliases(t *testing.T) {
 		t.Errorf("to the name when it is taken back: verdict %d", v)
 	}
 }
+
+// TestUpsertLooksBefore: what runs before an entry is seen has its packets reported still, and those behind it are the
+// session's. An entry that programs see already waits for nothing.
+func TestUpsertLooksBefore(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	s := at(else1, theirs)
+	r.must(r.SetRecord(listed(at(there, theirs))))
+	entry, looks := entryFor(else1), 0
+	look := func() {
+		looks++
+		r.held("before its entry is seen", knock(s, theirNonce), PendingPeer)
+	}
+	r.must(r.Upsert(entry, look))
+	if v, _ := r.ingress(knock(s, theirNonce)); looks != 1 || v != passOn {
+		t.Errorf("%d looks; verdict %d behind the entry", looks, v)
+	}
+	entry.Seq++
+	if r.must(r.Upsert(entry, look)); looks != 1 {
+		t.Errorf("%d looks after the second entry", looks)
+	}
+}

@@ -219,7 +219,7 @@ func entryFor(remotes ...roam.L64) ilnp.Entry {
 
 func (r *rig) upsert(p ilnp.Entry) {
 	r.t.Helper()
-	r.must(r.Upsert(p))
+	r.must(r.Upsert(p, nil))
 }
 
 // session is the session address of an alias.

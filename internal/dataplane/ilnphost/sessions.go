@@ -89,8 +89,9 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 }
 
 // Upsert makes or replaces a session's entry. Paths from locators that
-// SetUplinks was not told of are left out.
-func (p *Plane) Upsert(entry ilnp.Entry) error {
+// SetUplinks was not told of are left out. before, if there is one, runs right before the
+// programs see a session that had no entry: until then they report its packets.
+func (p *Plane) Upsert(entry ilnp.Entry, before func()) error {
 	old, exists := p.known[entry.Key]
 	row, more := p.row(entry)
 	settled := exists && old.Flags&bpfEntryFlagsENTRY_PREINSTALLED == 0
@@ -123,9 +124,9 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 	kept = errors.Join(kept, p.tables.set(tables, &row), p.macs.set(entry, row))
 	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && settled {
-		err = p.publish(row)
+		err = p.publish(row, nil)
 	} else if err == nil {
-		row, err = p.publishNew(row)
+		row, err = p.publishNew(row, before)
 	}
 	if err != nil {
 		if !exists {
@@ -147,10 +148,10 @@ func (p *Plane) Upsert(entry ilnp.Entry) error {
 // programs look for them until it is known that it has not: a segment of one that
 // they took for the session's would be answered with a reset. As long as a session
 // is only expected, its correspondent's packets are plain IPv6.
-func (p *Plane) publishNew(row bpfSessionEntry) (bpfSessionEntry, error) {
+func (p *Plane) publishNew(row bpfSessionEntry, before func()) (bpfSessionEntry, error) {
 	keep := row.Flags & (bpfEntryFlagsENTRY_REAL_SOCKETS | bpfEntryFlagsENTRY_PREINSTALLED)
 	row.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
-	if err := p.publish(row); err != nil || keep != 0 {
+	if err := p.publish(row, before); err != nil || keep != 0 {
 		return row, err
 	}
 	var was uint8
@@ -239,7 +240,7 @@ func (p *Plane) Sync(want []ilnp.Entry) error {
 		}
 	}
 	for _, w := range want {
-		errs = append(errs, p.Upsert(w))
+		errs = append(errs, p.Upsert(w, nil))
 	}
 	return errors.Join(errs...)
 }

@@ -32,7 +32,7 @@ type Plane interface {
 	Hints() ([]dataplane.Event, error)
 	Behind() bool
 	TakeOver() error
-	Upsert(ilnp.Entry) error
+	Upsert(entry ilnp.Entry, before func()) error
 	Delete(ilnp.SessionKey) error
 	Sync([]ilnp.Entry) error
 	SetObstructed(map[dataplane.Obstruction]bool) error
@@ -134,6 +134,7 @@ type Engine struct {
 	noRoomTold time.Time      // when the log told last of a session without an entry
 	lastForged dataplane.Refusal
 	pathMTUs   slowpath.PathMTUs
+	admitted   *admitted         // the last pending peer that was, until its session has an entry
 	later      []dataplane.Event // of pending peers, met while looking for those of another one
 }
 

@@ -72,7 +72,7 @@ const noRoomEvery = time.Minute
 
 func (e *Engine) upsert(now time.Time, p ilnp.Entry) {
 	e.want(pathsOf(p))
-	err := e.cfg.Plane.Upsert(p)
+	err := e.cfg.Plane.Upsert(p, e.lastLook(p.Key))
 	if _, made := e.entries[p.Key]; err != nil && !made {
 		// It has no entry, and release must know. Each packet tries again.
 		if now.Sub(e.noRoomTold) >= noRoomEvery {

@@ -31,14 +31,36 @@ func packetOf(ev dataplane.Event) slowpath.PendingPacket {
 // then what is still on its way here, the oldest first: as soon as the session has an entry, packets
 // that come after these are delivered by the data plane, and would overtake them.
 func (e *Engine) admit(o ilnp.Admit) {
-	var rule slowpath.OneRule
+	a := &admitted{Admit: o}
 	for _, p := range e.pending.Take(o.Pending) {
-		if rule.Takes(p) {
+		if a.rule.Takes(p) {
 			e.deliver(p, o.Key)
 		}
 	}
-	e.later = slices.DeleteFunc(e.later, func(ev dataplane.Event) bool { return e.takes(o, &rule, ev) })
-	e.gather(o, &rule)
+	e.later = slices.DeleteFunc(e.later, func(ev dataplane.Event) bool { return e.takes(o, &a.rule, ev) })
+	e.gather(o, &a.rule)
+	e.admitted = a
+}
+
+// admitted is a pending peer whose session is about to have an entry.
+type admitted struct {
+	ilnp.Admit
+	rule slowpath.OneRule
+}
+
+// lastLook returns what is to be done right before programs see the entry of a session: packets of its peer that have
+// come since admit looked are delivered, before later ones pass by the entry. Nil: nobody was admitted under that alias.
+func (e *Engine) lastLook(k ilnp.SessionKey) func() {
+	a := e.admitted
+	if a == nil || a.Key != k {
+		return nil
+	}
+	e.admitted = nil
+	return func() {
+		if !e.cfg.Plane.Heard() {
+			e.gather(a.Admit, &a.rule)
+		}
+	}
 }
 
 // takes delivers the packet that an event brings of the pending peer that is admitted, and reports whether it brings

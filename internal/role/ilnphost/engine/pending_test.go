@@ -17,6 +17,8 @@ type slowly struct {
 	table
 	unvalidated chan dataplane.Event
 	left        []dataplane.Event // in the ring
+	during      []dataplane.Event // come while an entry is written
+	unheard     int               // of these, when programs see the entry
 }
 
 func (p *slowly) Unvalidated() <-chan dataplane.Event { return p.unvalidated }
@@ -30,15 +32,69 @@ func (p *slowly) Heard() bool {
 	return false
 }
 
+// numberedEvent is a packet of a pending peer.
+func numberedEvent(t *testing.T, nid roam.NID, seq uint16) dataplane.Event {
+	local, remote := roam.ILV{L64: here, NID: ourNID}, roam.ILV{L64: there, NID: nid}
+	packet := built(t)(ilnpwire.BuildEcho(remote, local, theirNonce, false, 1, seq, nil))
+	return dataplane.Event{Kind: dataplane.PendingPeer, Local: local, Remote: remote, Nonce: theirNonce, Packet: packet}
+}
+
+// Upsert is that of a data plane that packets reach while it writes an entry.
+func (p *slowly) Upsert(entry ilnp.Entry, before func()) error {
+	p.left, p.during = p.during, nil
+	if before != nil {
+		before()
+	}
+	p.unheard = len(p.left) + len(p.unvalidated)
+	return p.table.Upsert(entry, nil)
+}
+
+// TestLastLook: what comes between the admission of a pending peer and its entry is delivered before the programs see
+// that: packets that come later would overtake it. Only the first entry waits, and that of another session does not.
+func TestLastLook(t *testing.T) {
+	const another = peerNID + 1
+	who := ilnp.Pending{Local: ourNID, Remote: roam.ILV{L64: there, NID: peerNID}, Nonce: theirNonce}
+	for name, c := range map[string]struct {
+		key       ilnp.SessionKey
+		delivered int
+	}{
+		"its entry":             {sessionKey, 3},
+		"another one's":         {ilnp.SessionKey{Local: ourNID, Remote: another}, 1},
+		"its second, then none": {sessionKey, 3},
+	} {
+		e, o := withSession(t, ilnp.Established)
+		p := &slowly{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 16)}
+		e.cfg.Plane = p
+		first := numberedEvent(t, peerNID, 0)
+		e.holdPending(time.Now(), &first)
+		e.admit(ilnp.Admit{Pending: who, Key: sessionKey})
+		p.during = []dataplane.Event{numberedEvent(t, peerNID, 1), numberedEvent(t, another, 9), numberedEvent(t, peerNID, 2)}
+		entry := e.entries[sessionKey]
+		entry.Key = c.key
+		e.upsert(time.Now(), entry)
+		if want := 3 - 3*min(c.delivered-1, 1); len(o.injected) != c.delivered || p.unheard != want {
+			t.Errorf("%s: %d packets delivered, want %d; %d left, want %d", name, len(o.injected), c.delivered, p.unheard, want)
+		}
+		for i, b := range o.injected {
+			if seq := binary.BigEndian.Uint16(b[len(b)-2:]); int(seq) != i {
+				t.Errorf("%s: packet %d is number %d", name, i, seq)
+			}
+		}
+		if name != "its second, then none" {
+			continue
+		}
+		p.during = []dataplane.Event{numberedEvent(t, peerNID, 3)}
+		if e.upsert(time.Now(), entry); len(o.injected) != 3 || p.unheard != 1 {
+			t.Errorf("the second entry: %d packets delivered, %d left", len(o.injected), p.unheard)
+		}
+	}
+}
+
 // When a pending peer is admitted, what is still on its way to the daemon is delivered
 // before the session has an entry, in order; events of others wait, in theirs.
 func TestAdmitDeliversWhatIsOnItsWay(t *testing.T) {
 	e, o := withSession(t, ilnp.Established)
-	wire := func(nid roam.NID, seq uint16) dataplane.Event {
-		local, remote := roam.ILV{L64: here, NID: ourNID}, roam.ILV{L64: there, NID: nid}
-		packet := built(t)(ilnpwire.BuildEcho(remote, local, theirNonce, false, 1, seq, nil))
-		return dataplane.Event{Kind: dataplane.PendingPeer, Local: local, Remote: remote, Nonce: theirNonce, Packet: packet}
-	}
+	wire := func(nid roam.NID, seq uint16) dataplane.Event { return numberedEvent(t, nid, seq) }
 	p := &slowly{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 16)}
 	e.cfg.Plane = p
 	const another = peerNID + 1
