@@ -63,6 +63,19 @@ func (t *talk) works() time.Time {
 	return t.flow.Came
 }
 
+// delivered notes the last arrival of a talk that an earlier reading of counts than the next one shows.
+func (k *Soak) delivered(_ *Node, _ ilnp.SessionKey, d Datagram) {
+	reading := func(at time.Time) time.Duration { return at.Sub(sim.Start) / soakCounts }
+	if d.answer || reading(k.Now()) == reading(d.flow.Came) {
+		return
+	}
+	for _, t := range k.talks {
+		if t.flow == d.flow {
+			t.counted = d.flow.Came
+		}
+	}
+}
+
 // lostBy reports whether h considers o dead, or does not know it. What the sender's application sends goes by
 // the session with the NID; another one, which its other end has begun at a locator that no record has, does not
 // serve it.
@@ -143,10 +156,12 @@ func (k *Soak) named(nid roam.NID) *soaker {
 }
 
 // idled judges the end of a session for lack of packets, with a margin of 1 s for packets in
-// flight. If the other end returned and was treated as a second node with its NID, the talk
-// continues in the other session of the two. A session with keys ends, too, if its set-up had no
-// answer, or none that shows that the peer has the key; that is a fault only where a path has been
-// there for longer than the set-up takes.
+// flight. A core reads when the last packet came. If that was a control packet, the reading shows
+// no datagram, and at a host that sends nothing those of the reading before count. If the other end
+// returned and was treated as a second node with its NID, the talk continues in the other session
+// of the two. A session with keys ends, too, if its set-up had no answer, or none that shows that
+// the peer has the key; that is a fault only where a path has been there for longer than the set-up
+// takes.
 func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	for _, e := range h.plane.entries {
 		if e.RemoteNID == remote {
@@ -158,7 +173,11 @@ func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 		if k.cfg.Keyed && (!t.from.canBeReached() || !t.to.canBeReached() || k.Now().Sub(t.troubled()) < setUpWithin) {
 			continue
 		}
-		if here && k.Now().Sub(t.works()) < ilnpIdle-time.Second {
+		counts := t.works()
+		if h == t.to && !t.flow.Echo {
+			counts = t.counted
+		}
+		if here && k.Now().Sub(counts) < ilnpIdle-time.Second {
 			k.fault("%s ended its session with %v (%s); it last worked %v ago", h.name, remote, why, k.Now().Sub(t.works()))
 		}
 	}

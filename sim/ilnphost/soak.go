@@ -101,6 +101,7 @@ type talk struct {
 	mended   time.Time // when the trouble ended
 	told     bool      // its fault is reported
 	patience time.Duration
+	counted  time.Time // last arrival in an earlier reading of counts than that of the newest datagram
 }
 
 // NewSoak adds the hosts; one in ten is a server with one permanent network.
@@ -108,6 +109,7 @@ func NewSoak(cfg SoakConfig) *Soak {
 	k := &Soak{Network: New(cfg.Seed), cfg: cfg, byNode: make(map[*Node]*soaker)}
 	k.secrets = make(map[[2]roam.NID]nidkey.Secret)
 	k.Brief, k.Acquainted, k.Counting, k.Told = true, !cfg.Unacquainted, soakCounts, k.told
+	k.Delivered = k.delivered
 	for i := range cfg.Hosts {
 		nid := roam.NID(0x0200_0000_0000_0000) + roam.NID(i+1)
 		h := &soaker{mobile: i%10 != 0, remade: make(map[roam.NID][]time.Time), changed: sim.Start}

@@ -76,6 +76,29 @@ func TestSoakJudgesAliases(t *testing.T) {
 	}
 }
 
+// TestSoakJudgesIdleSessions: a session that ends sooner than its data allow is a fault. At a host that only receives,
+// the last datagrams before a control packet of the same reading do not count.
+func TestSoakJudgesIdleSessions(t *testing.T) {
+	for _, c := range []struct {
+		counted, came time.Duration // before the end of the session
+		echo          bool
+		faults        int
+	}{
+		{ilnpIdle + time.Second, ilnpIdle - 2*time.Second, false, 0},
+		{ilnpIdle - 2*time.Second, ilnpIdle - 3*time.Second, false, 1},
+		{ilnpIdle + time.Second, ilnpIdle - 2*time.Second, true, 1},
+	} {
+		k := NewSoak(SoakConfig{Seed: 1, Hosts: 2})
+		from, to := k.hosts[0], k.hosts[1]
+		f := &Flow{From: from.Node, To: to.Node, Echo: c.echo, Came: k.Now().Add(-c.came), Back: k.Now().Add(-c.came)}
+		k.talks = []*talk{{from: from, to: to, flow: f, counted: k.Now().Add(-c.counted)}}
+		k.idled(to, from.nid, "idle")
+		if len(k.faults) != c.faults {
+			t.Errorf("%+v: faults %v", c, k.faults)
+		}
+	}
+}
+
 // inUse returns the bytes of live memory.
 func inUse() uint64 {
 	var m runtime.MemStats
