@@ -91,7 +91,15 @@ func (t *talk) lostBy(h, o *soaker) bool {
 // packets one way only is none.
 func (h *soaker) canBeReached() bool {
 	return slices.ContainsFunc(h.attachments, func(at *attachment) bool {
-		return at.carrier && !at.halved && at.told && !h.off[at.link]
+		return at.carrier && !at.halved && at.told && !h.off[at.link] && !h.isBehind(at)
+	})
+}
+
+// isBehind reports whether packets to the locator of an attachment go to another one that passes packets one way only:
+// two links of a host may be in one network, and its router sends all to the lower one.
+func (h *soaker) isBehind(at *attachment) bool {
+	return slices.ContainsFunc(h.attachments, func(o *attachment) bool {
+		return o.l64 == at.l64 && o.link < at.link && o.carrier && o.halved
 	})
 }
 
