@@ -291,7 +291,7 @@ func (c *liveness) handleSilence(now time.Time, s *session) {
 // round stays with sources that the correspondent knows, as it would follow
 // the nonce to others; often one lost packet is all that there is.
 func (c *liveness) suspectRound(now time.Time, s *session) {
-	sources, destinations := placesOf(c.host.usable(now)), s.remotes.all()
+	sources, destinations := c.heardFirst(now, s), s.remotes.all()
 	n := len(sources) * len(destinations)
 	if n == 0 {
 		return

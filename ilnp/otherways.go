@@ -172,6 +172,16 @@ func (c *pathChoice) askFrom(now time.Time, s *session, sources []roam.LinkLocat
 	return unique(append(first, sources...))
 }
 
+// heardFirst returns the usable locators. While the correspondent is where it is not validated, that at which its last
+// update came in is the first: a new place gets few probes, and nothing may leave by what this host prefers.
+func (c *pathChoice) heardFirst(now time.Time, s *session) []roam.LinkLocator {
+	sources := placesOf(c.host.usable(now))
+	if slices.Contains(sources, s.updatedAt) && len(s.remotes.unvalidated()) > 0 {
+		sources = unique(append([]roam.LinkLocator{s.updatedAt}, sources...))
+	}
+	return sources
+}
+
 // isElsewhere reports whether packets can come in at a locator of ours that data do not leave from.
 func (c *pathChoice) isElsewhere(now time.Time, s *session, at roam.L64) bool {
 	return slices.ContainsFunc(c.host.usable(now), func(l *local) bool { return l.L64 == at }) &&

@@ -91,7 +91,15 @@ func (t *talk) lostBy(h, o *soaker) bool {
 // packets one way only is none.
 func (h *soaker) canBeReached() bool {
 	return slices.ContainsFunc(h.attachments, func(at *attachment) bool {
-		return at.carrier && !at.halved && at.told && !h.off[at.link]
+		return at.carrier && !at.halved && at.told && !h.off[at.link] && !h.isBehind(at)
+	})
+}
+
+// isBehind reports whether packets to the locator of an attachment go to another one that passes packets one way only:
+// two links of a host may be in one network, and its router sends all to the lower one.
+func (h *soaker) isBehind(at *attachment) bool {
+	return slices.ContainsFunc(h.attachments, func(o *attachment) bool {
+		return o.l64 == at.l64 && o.link < at.link && o.carrier && o.halved
 	})
 }
 
@@ -156,12 +164,12 @@ func (k *Soak) named(nid roam.NID) *soaker {
 }
 
 // idled judges the end of a session for lack of packets, with a margin of 1 s for packets in
-// flight. A core reads when the last packet came. If that was a control packet, the reading shows no
-// datagram, and at a host that sends nothing those of the reading before count. If the other end
+// flight. A core reads when the last packet came. If that was a control packet, the reading shows
+// no datagram, and at a host that sends nothing those of the reading before count. If the other end
 // returned and was treated as a second node with its NID, the talk continues in the other session
-// of the two. A session with keys ends, too, if its set-up had no
-// answer, or none that shows that the peer has the key; that is a fault only where a path has been
-// there for longer than the set-up takes.
+// of the two. A session with keys ends, too, if its set-up had no answer, or none that shows that
+// the peer has the key; that is a fault only where a path has been there for longer than the set-up
+// takes.
 func (k *Soak) idled(h *soaker, remote roam.NID, why string) {
 	for _, e := range h.plane.entries {
 		if e.RemoteNID == remote {

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"roam"
+	"roam/sim"
 )
 
 // setting reads a number from the environment: `make soak` sets them.
@@ -95,6 +98,26 @@ func TestSoakJudgesIdleSessions(t *testing.T) {
 		k.idled(to, from.nid, "idle")
 		if len(k.faults) != c.faults {
 			t.Errorf("%+v: faults %v", c, k.faults)
+		}
+	}
+}
+
+// TestSoakJudgesLinksOfOneNetwork: nothing arrives at a host by its second link into a network if packets come by the
+// first one and are lost there.
+func TestSoakJudgesLinksOfOneNetwork(t *testing.T) {
+	for _, other := range []roam.L64{netA, netB} {
+		k := NewSoak(SoakConfig{Seed: 1, Hosts: 2})
+		h, o := k.hosts[1], k.hosts[0]
+		k.leave(h, 0)
+		h.Up(1, netA, near, roam.Infinite)
+		h.Up(2, other, near, roam.Infinite)
+		h.CutOneWay(1, sim.Backward)
+		k.look(o, h)
+		k.look(h, o)
+		f := o.run(&Flow{From: o.Node, To: h.Node, Brief: true}, time.Second)
+		k.Network.Run(time.Minute)
+		if got, want := h.canBeReached(), !f.Came.IsZero(); got != want || want != (other == netB) {
+			t.Errorf("links in %v and %v: can be reached %t, datagrams come %t", netA, other, got, want)
 		}
 	}
 }
