@@ -49,7 +49,8 @@ type admitted struct {
 }
 
 // lastLook returns what is to be done right before programs see the entry of a session: packets of its peer that have
-// come since admit looked are delivered, before later ones pass by the entry. Nil: nobody was admitted under that alias.
+// come since admit looked are delivered, before later ones pass by the entry. Nil: nobody was admitted under that
+// alias.
 func (e *Engine) lastLook(k ilnp.SessionKey) func() {
 	a := e.admitted
 	if a == nil || a.Key != k {
