@@ -29,12 +29,16 @@ static __always_inline int is_local(const struct addr *a)
 #define LONG_OPTION_LEN 16 /* the same, of 12 bytes */
 #define ECHO_LEN 8	   /* of the header */
 
-/* The length of a header that holds the Nonce option alone, in front of an echo; 0: it is none. */
+#define TCP_LEAST 20
+
+/* The length of a header that holds the Nonce option alone, in front of an echo; 0: it is none. What is behind it is as
+ * long as a TCP header: the verifier of Linux 6.1 does not see that it is none.
+ */
 static __always_inline __u32 option_of(const __u8 *h, void *end)
 {
 	__u32 len = 0;
 
-	if (h + LONG_OPTION_LEN + ECHO_LEN > (__u8 *)end || h[0] != IPPROTO_ICMPV6 || h[2] != OPT_NONCE)
+	if (h + LONG_OPTION_LEN + TCP_LEAST > (__u8 *)end || h[0] != IPPROTO_ICMPV6 || h[2] != OPT_NONCE)
 		return 0;
 	if (h[1] == 0 && h[3] == SHORT_OPTION_LEN - 4)
 		len = SHORT_OPTION_LEN;
@@ -70,9 +74,9 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 		    is_probe_len(len - ETH_LEN - IP6_LEN - p->option))
 			return -1;
 	} else if (p->is_tcp) {
-		if (upper + 20 > (__u8 *)end)
+		if (upper + TCP_LEAST > (__u8 *)end)
 			return -1;
-		least = 20;
+		least = TCP_LEAST;
 	} else if (ip->next == IPPROTO_ICMPV6) {
 		if (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY)
 			return -1;
