@@ -64,19 +64,19 @@ static __always_inline int read_plain(void *data, void *end, __u32 len, struct p
 	if (upper + 8 > (__u8 *)end || *(__be16 *)(data + ETH_LEN - 2) != bpf_htons(ETH_P_IPV6))
 		return -1;
 	payload = (__u32)ip->payload_len[0] << 8 | ip->payload_len[1];
-	p->is_tcp = ip->next == IPPROTO_TCP;
-	p->option = 0;
-	if (ip->next == NEXT_DEST_OPTIONS) {
+	p->option = p->is_tcp = 0;
+	if (ip->next == IPPROTO_TCP) {
+		if (upper + TCP_LEAST > (__u8 *)end)
+			return -1;
+		least = TCP_LEAST;
+		p->is_tcp = 1;
+	} else if (ip->next == NEXT_DEST_OPTIONS) {
 		p->option = option_of(upper, end);
 		upper += p->option == SHORT_OPTION_LEN ? SHORT_OPTION_LEN : LONG_OPTION_LEN;
 		least = LONG_OPTION_LEN + ECHO_LEN;
 		if (!p->option || (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY) ||
 		    is_probe_len(len - ETH_LEN - IP6_LEN - p->option))
 			return -1;
-	} else if (p->is_tcp) {
-		if (upper + TCP_LEAST > (__u8 *)end)
-			return -1;
-		least = TCP_LEAST;
 	} else if (ip->next == IPPROTO_ICMPV6) {
 		if (*upper != ICMP6_ECHO_REQUEST && *upper != ICMP6_ECHO_REPLY)
 			return -1;
