@@ -46,6 +46,7 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleMiss(now, o.Key)
 	case o.Trigger == SeenMore:
 		c.accounts.receivedInAll(now, o.Key, o.Remote, o.Bytes, o.Packets)
+		questions{&c.liveness}.noteSource(now, s, o.Remote.L64)
 	case o.Trigger == SeenPending, o.Trigger == SeenOtherNonce:
 		c.handlePending(now, o)
 	case o.Trigger == SeenAcked:

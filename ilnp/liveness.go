@@ -384,6 +384,7 @@ func (c *liveness) validateTimeout(now time.Time, s *session) {
 		}
 		c.refresh(now, s)
 	}
+	s.remotes.endSending(now)
 	if c.curious(now, s) {
 		c.validateRound(now, s)
 	} else {

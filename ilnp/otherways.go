@@ -172,6 +172,19 @@ func (c *pathChoice) askFrom(now time.Time, s *session, sources []roam.LinkLocat
 	return unique(append(first, sources...))
 }
 
+// noteSource takes that the correspondent sends from a locator that is not validated: by a
+// rule it may from one that it prefers less. Until that one is validated, packets without
+// the nonce may be refused there.
+func (c questions) noteSource(now time.Time, s *session, l roam.L64) {
+	if s == nil {
+		return
+	}
+	if r := s.remotes.find(l); r != nil && r.standing == current && !r.validated {
+		r.sends = now
+		c.validate(now, s)
+	}
+}
+
 // heardFirst returns the usable locators. While the correspondent is where it is not validated, that at which its last
 // update came in is the first: a new place gets few probes, and nothing may leave by what this host prefers.
 func (c *pathChoice) heardFirst(now time.Time, s *session) []roam.LinkLocator {

@@ -23,6 +23,10 @@ const (
 	dropped                 // by its owner, in grace: accepted as a source, not sent to
 )
 
+// sendsFor is how long a locator that the correspondent prefers less is asked after it has
+// sent from there. While it does, the data plane says so every 5 s.
+const sendsFor = 30 * time.Second
+
 // maxAged bounds the locators past their lifetime that are kept for a
 // correspondent; those that ran out last are.
 const maxAged = 4
@@ -43,6 +47,7 @@ type remote struct {
 	validated  bool      // validated: its owner has answered from behind it
 	given      bool      // a file, the user or the DNS named it, not its owner alone
 	only       bool      // none but they did: the session's node has not been there, or has left it
+	sends      time.Time // when its owner last sent from there although it was not validated; zero: not lately
 	asked      bool      // its owner had dropped it, and lists it again as no first choice, as if to ask from there
 }
 
@@ -92,7 +97,7 @@ func (rs *remotes) give(l roam.L64, preference uint16, expires time.Time) {
 }
 
 // validate marks a locator as validated.
-func (r *remote) validate() { r.validated, r.only = true, false }
+func (r *remote) validate() { r.validated, r.only, r.sends = true, false, time.Time{} }
 
 // isThere reports whether the correspondent is or has been at a locator, as it has
 // announced or was validated there, and has not left it since.
@@ -212,19 +217,28 @@ func (rs remotes) targets() []roam.L64 {
 	return all[:min(len(all), MaxRemote)]
 }
 
-// unvalidated returns the locators of the lowest preference value that wait for a
-// proof, at most MaxRemote.
+// unvalidated returns the locators that wait for a proof, at most MaxRemote: those of the
+// lowest preference value, and others from where the correspondent sends.
 func (rs remotes) unvalidated() []roam.L64 {
 	var ls []roam.L64
 	for _, r := range rs {
-		if r.standing != current || r.preference != rs[0].preference || len(ls) == MaxRemote {
+		if r.standing != current || len(ls) == MaxRemote {
 			break
 		}
-		if !r.validated {
+		if !r.validated && (r.preference == rs[0].preference || !r.sends.IsZero()) {
 			ls = append(ls, r.l64)
 		}
 	}
 	return ls
+}
+
+// endSending forgets which locators the correspondent has not sent from lately.
+func (rs remotes) endSending(now time.Time) {
+	for i := range rs {
+		if now.Sub(rs[i].sends) >= sendsFor {
+			rs[i].sends = time.Time{}
+		}
+	}
 }
 
 // listed returns the current locators, without those from where the correspondent may only have asked.

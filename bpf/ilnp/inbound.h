@@ -209,7 +209,7 @@ static __always_inline int collision_by_nonce(const struct inbound *in)
 
 	if (!h || !(h->flags & HOST_NID_COLLISIONS))
 		return UNSETTLED;
-	what.remote.l64.b[0] = NONCE_KEY;
+	what.remote.l64.b[0] = NO_LOCATOR;
 	__builtin_memcpy(what.remote.l64.b + 1, in->c.nonce.b, 7);
 	alias = bpf_map_lookup_elem(&nid_collisions, &what);
 	if (alias)

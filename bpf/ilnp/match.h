@@ -42,16 +42,23 @@ static __always_inline int is_unvalidated(const struct session_entry *p, int kno
 }
 
 /* Counts packets from a locator that is not validated: they bound what may go there.
- * Reports each power of two, as the part of the allowance that is the daemon's grows.
+ * Reports each power of two, as the part of the allowance that is the daemon's grows, and
+ * as it asks places that data come from. Packets that are refused, as anybody can write
+ * them, count by themselves and only towards the daemon's part.
  */
-__noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, const struct inbound *in)
+__noinline int note_more(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
+			 const struct inbound *in, int refused)
 {
+	union half place;
 	struct event about;
 	struct allowance *t;
 
 	if (!p || !d || !in)
 		return 0;
-	t = credit_allowance(p, in->src.l64, skb->len - in->l3);
+	place = in->src.l64;
+	if (refused)
+		place.b[0] = NO_LOCATOR;
+	t = credit_allowance(p, place, skb->len - in->l3);
 	if (!t || t->rx_packets & (t->rx_packets - 1) || !has_share(d, 0))
 		return 0;
 	about_inbound(&about, in);
@@ -76,7 +83,7 @@ static __always_inline void note_heard(struct __sk_buff *skb, const struct sessi
 	 * its own. Only a node that has received a probe can answer it.
 	 */
 	if (is_unvalidated(p, known))
-		note_more(skb, p, d, in);
+		note_more(skb, p, d, in, 0);
 }
 
 enum match {
@@ -143,8 +150,11 @@ static __always_inline enum match match_of(struct __sk_buff *skb, const struct s
 		if (!known && !seen)
 			return STRANGE_PLACE;
 		if (!(p->flags & ENTRY_PLAIN) && known && !seen && !is_own_place(p, known) &&
-		    ((p->flags & ENTRY_UNRECORDED && d->hint.v) || is_claimed(p, in)))
+		    ((p->flags & ENTRY_UNRECORDED && d->hint.v) || is_claimed(p, in))) {
+			if (is_unvalidated(p, known))
+				note_more(skb, p, d, in, 1);
 			return STRANGE_PLACE; /* answers to a pending peer go to the hint, if there is one */
+		}
 		return p->flags & ENTRY_INITIATED && !d->retried ? NOT_NOW : BY_LOCATOR;
 	}
 	if (p->flags & ENTRY_PLAIN)

@@ -283,7 +283,7 @@ struct obstruction_key {
 	struct addr remote;
 };
 
-#define NONCE_KEY 0xff /* first byte of a multicast address, so no locator begins with it */
+#define NO_LOCATOR 0xff /* first byte of a multicast address, so no locator begins with it */
 
 /* Distinguishes correspondents with one NID: by their locator, or 0xff, seven bytes of
  * the nonce, and the NID. No locator starts with 0xff, so the two forms cannot collide.

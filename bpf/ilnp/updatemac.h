@@ -150,7 +150,7 @@ __noinline int takes_update(struct __sk_buff *skb, const struct session_entry *p
 	if (sealed == FOLLOWED && strange) {
 		d->hint = in->src.l64;
 		count(RX_UPDATE_FOLLOWED);
-		note_more(skb, p, d, in);
+		note_more(skb, p, d, in, 0);
 		settle(p, d);
 	}
 	return has_update_share(d, len);

@@ -100,15 +100,15 @@ func (p *Plane) setCollisions(entry ilnp.Entry, row bpfSessionEntry) error {
 	return nil
 }
 
-// nonceKey is NONCE_KEY of types.h.
-const nonceKey = 0xff
+// noLocator is NO_LOCATOR of types.h.
+const noLocator = 0xff
 
 // collisionKeys returns the keys under which a correspondent is found: one for its
 // nonce, and one for each locator where it was validated.
 func collisionKeys(row bpfSessionEntry, validated []roam.L64) []bpfCollisionKey {
 	var ks []bpfCollisionKey
 	if row.RemoteNonce.Len > 0 {
-		k := bpfCollisionKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: bpfHalf{B: [8]uint8{nonceKey}}, Nid: row.RemoteNid}}
+		k := bpfCollisionKey{LocalNid: row.LocalNid, Remote: bpfAddr{L64: bpfHalf{B: [8]uint8{noLocator}}, Nid: row.RemoteNid}}
 		copy(k.Remote.L64.B[1:], row.RemoteNonce.B[:])
 		ks = append(ks, k)
 	}

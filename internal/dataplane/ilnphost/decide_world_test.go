@@ -199,9 +199,11 @@ func (r *decideRig) reread() {
 	var ks []bpfAllowanceKey
 	for i, p := range w.sessions {
 		for _, l := range slices.Concat(remoteLocators, strayLocators) {
-			k := bpfAllowanceKey{L64: half(uint64(l)), Slot: uint32(i), Birth: p.Birth}
-			if _, ok := w.allowances[k]; !ok {
-				ks = append(ks, k)
+			for _, refused := range []roam.L64{0, noLocator << 56} {
+				k := bpfAllowanceKey{L64: half(uint64(l | refused)), Slot: uint32(i), Birth: p.Birth}
+				if _, ok := w.allowances[k]; !ok {
+					ks = append(ks, k)
+				}
 			}
 		}
 	}

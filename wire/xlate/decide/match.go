@@ -5,7 +5,10 @@ import (
 	"roam/wire/ip6"
 )
 
-const others = 3 // pending peers of one NID, beside the answered one
+const (
+	others    = 3                    // pending peers of one NID, beside the answered one
+	noLocator = roam.L64(0xff) << 56 // NO_LOCATOR of the programs
+)
 
 // accepted reports whether a packet without nonce may come from a locator: 0 if not, else
 // its index in Remote plus one, or more than MaxRemote for a further source.
@@ -117,6 +120,9 @@ func (t *step) matchBare(p *Session, l *Live, known int, seen bool) match {
 		return strangePlace
 	case !p.is(Plain) && known != 0 && !seen && !isOwnPlace(p, known) &&
 		(p.is(Unrecorded) && l.Hint != 0 || t.isClaimed(p)):
+		if isUnvalidated(p, known) {
+			t.noteMore(p, l, t.src.L64|noLocator)
+		}
 		return strangePlace
 	case p.is(Initiated) && !l.Retried:
 		return notNow
@@ -140,14 +146,14 @@ func (t *step) noteHeard(p *Session, l *Live, known int) {
 		t.tellOf(p, Life, NotFound)
 	}
 	if isUnvalidated(p, known) {
-		t.noteMore(p, l)
+		t.noteMore(p, l, t.src.L64)
 	}
 }
 
-// noteMore counts packets from an unvalidated locator, and reports each power of two to the
-// daemon.
-func (t *step) noteMore(p *Session, l *Live) {
-	a := t.allowance(p, t.src.L64, false)
+// noteMore counts packets from an unvalidated locator, refused ones by themselves, and reports
+// each power of two to the daemon.
+func (t *step) noteMore(p *Session, l *Live, place roam.L64) {
+	a := t.allowance(p, place, false)
 	a.RxBytes += uint64(t.k.Len)
 	a.RxPackets++
 	if a.RxPackets&(a.RxPackets-1) != 0 || !takeShare(&l.ToldUntil, t.now, 0) {

@@ -83,7 +83,7 @@ func (p *Session) takesUpdate(t *step, l *Live, strange bool) bool {
 			if strange {
 				l.Hint = t.src.L64
 				t.count(RxUpdateFollowed)
-				t.noteMore(p, l)
+				t.noteMore(p, l, t.src.L64)
 			}
 		}
 	}
