@@ -181,7 +181,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
 	if (e)
 		p = 0; /* it contacted us first */
-	if (!p && !e)
+	if (p ? p->flags & ENTRY_HELD && skb->mark != HELD_MARK : !e)
 		return skb->mark == COPY_MARK ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
 		return hand_over_error(skb, &u.key, e);

@@ -13,6 +13,7 @@
 #define COPY_AFTER 200   /* ms without an answer before the first probe copy, at least */
 #define COPY_UNTIL 30000 /* ms after which the program sends no more probe copies */
 #define COPY_MARK 0x726f616d /* mark of a packet that goes under the other rule; CopyMark in Go */
+#define HELD_MARK 0x726f616c /* of one that the daemon has held; HeldMark in Go. They differ in the lowest bit alone */
 
 /* Is the packet at the far end of the segmentation device? It arrives there, whereas on
  * roam0 it leaves; if it arrived anywhere before, which is rare, that was on another
@@ -170,8 +171,11 @@ static __always_inline int segment_or_send(struct __sk_buff *skb, const struct s
 		*nids_only = !*nids_only;
 		return !round && is_moot(skb, p, d, c) ? MOOT : 0;
 	}
-	if (round || !h || !h->segdev || !wants_segdev(skb, p, d, c, i))
+	if (round || !h || !h->segdev || !wants_segdev(skb, p, d, c, i)) {
+		if (skb->mark == HELD_MARK)
+			skb->mark = 0; /* policy routing would heed it */
 		return 0;
+	}
 	count(TX_SEGDEV);
 	return bpf_redirect(h->segdev, 0);
 }

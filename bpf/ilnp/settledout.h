@@ -102,7 +102,7 @@ __noinline int send_settled(struct __sk_buff *skb)
 	__u8 proto;
 
 	keep(left);
-	if (unlikely(skb->protocol != bpf_htons(ETH_P_IPV6) || skb->mark == COPY_MARK || skb->ingress_ifindex ||
+	if (unlikely(skb->protocol != bpf_htons(ETH_P_IPV6) || (skb->mark | 1) == COPY_MARK || skb->ingress_ifindex ||
 		     (void *)(ip + 1) > (void *)(long)skb->data_end || ip->dst.l64.v != h->session_prefix.v ||
 		     ip->src.l64.v != h->session_prefix.v))
 		return left;

@@ -105,6 +105,7 @@ enum entry_flags {
 	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
 	ENTRY_PLACED = 524288,       /* segments take the paths of their bucket: flow_tables */
 	ENTRY_NARROW = 1048576,      /* a path has no space for a nonce besides 1280 bytes */
+	ENTRY_HELD = 2097152,        /* the daemon sends what waited for the entry; until then all goes to it that is sent */
 	ENTRY_UNCONFIRMED = 4096,  /* it may be forged: packets do not follow the nonce, but the MAC of an update */
 };
 

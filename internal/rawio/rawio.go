@@ -117,17 +117,13 @@ func (s *Sender) Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) e
 }
 
 // Resend sends a whole IPv6 packet out of the session device, through the data plane on its
-// egress, as if the local stack had sent it. mac is the device's own hardware address.
-func (s *Sender) Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error {
-	if err := s.deliver(device, mac, packet, nil); err != nil {
-		return fmt.Errorf("resend through data plane: %w", err)
+// egress, as if the local stack had sent it. mac is the device's own hardware address, and
+// mark what the packet's is for the data plane; 0: none.
+func (s *Sender) Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte, mark uint32) error {
+	var oob []byte
+	if mark != 0 {
+		oob = controlMessage(unix.SOL_SOCKET, unix.SO_MARK, binary.NativeEndian.AppendUint32(nil, mark))
 	}
-	return nil
-}
-
-// ResendMarked is Resend with a mark for the data plane.
-func (s *Sender) ResendMarked(device roam.LinkID, mac net.HardwareAddr, packet []byte, mark uint32) error {
-	oob := controlMessage(unix.SOL_SOCKET, unix.SO_MARK, binary.NativeEndian.AppendUint32(nil, mark))
 	if err := s.deliver(device, mac, packet, oob); err != nil {
 		return fmt.Errorf("resend through data plane: %w", err)
 	}

@@ -181,7 +181,7 @@ func TestInjectAndResend(t *testing.T) {
 	}, "own stack received what was injected")
 
 	heard := frames(t, host, "dev0x")
-	if err := s.Resend(device, mac, whole(own, other, "for the plane")); err != nil {
+	if err := s.Resend(device, mac, whole(own, other, "for the plane"), 0); err != nil {
 		t.Fatal(err)
 	}
 	testutil.Eventually(t, soon, func() bool { return containing(heard(), "for the plane") == 1 },

@@ -158,6 +158,7 @@ const (
 	bpfEntryFlagsENTRY_ANSWERS      bpfEntryFlags = 262144
 	bpfEntryFlagsENTRY_PLACED       bpfEntryFlags = 524288
 	bpfEntryFlagsENTRY_NARROW       bpfEntryFlags = 1048576
+	bpfEntryFlagsENTRY_HELD         bpfEntryFlags = 2097152
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 

@@ -260,7 +260,7 @@ var flagOdds = []struct {
 	{bpfEntryFlagsENTRY_NONCE_ALWAYS, 4}, {bpfEntryFlagsENTRY_REAL_SOCKETS, 3}, {bpfEntryFlagsENTRY_ENCAP, 5},
 	{bpfEntryFlagsENTRY_PREINSTALLED, 4}, {bpfEntryFlagsENTRY_PER_FLOW, 4}, {bpfEntryFlagsENTRY_UNCONFIRMED, 6},
 	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5}, {bpfEntryFlagsENTRY_UNRECORDED, 4},
-	{bpfEntryFlagsENTRY_COUNTED, 3}, {bpfEntryFlagsENTRY_NARROW, 3},
+	{bpfEntryFlagsENTRY_COUNTED, 3}, {bpfEntryFlagsENTRY_NARROW, 3}, {bpfEntryFlagsENTRY_HELD, 8},
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {

@@ -232,6 +232,8 @@ func (g *gen) outward(w *world) shotAt {
 		k.Arrived = uint32(otherLink)
 	case 3, 4:
 		k.Mark = decide.CopyMark
+	case 5, 6:
+		k.Mark = decide.HeldMark
 	}
 	if g.in(10) {
 		k.GSO = pick[uint32](g, 1200, 1380, 1400)

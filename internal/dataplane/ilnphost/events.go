@@ -87,8 +87,17 @@ func (p *Plane) handOn(to chan<- Event) func(raw []byte) bool {
 	}
 }
 
-// Heard reports whether no event of pending peers is on its way to Unvalidated.
-func (p *Plane) Heard() bool { return p.rings[2].Empty() && len(p.unvalidated) == 0 }
+// IsRead reports whether no event is on its way to one of the channels of events.
+func (p *Plane) IsRead(c <-chan Event) bool {
+	ring := 0
+	switch c {
+	case p.requests:
+		ring = 1
+	case p.unvalidated:
+		ring = 2
+	}
+	return p.rings[ring].Empty() && len(c) == 0
+}
 
 func decodeEvent(raw []byte) (Event, bool) {
 	var e bpfEvent

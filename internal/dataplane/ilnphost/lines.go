@@ -29,7 +29,7 @@ const (
 const (
 	unsettledOut = bpfEntryFlagsENTRY_INITIATED | bpfEntryFlagsENTRY_PLAIN | bpfEntryFlagsENTRY_DEAD |
 		bpfEntryFlagsENTRY_NONCE_ALWAYS | bpfEntryFlagsENTRY_ENCAP | bpfEntryFlagsENTRY_PREINSTALLED |
-		bpfEntryFlagsENTRY_RULED
+		bpfEntryFlagsENTRY_RULED | bpfEntryFlagsENTRY_HELD
 	unsettledIn = bpfEntryFlagsENTRY_INITIATED | bpfEntryFlagsENTRY_PLAIN | bpfEntryFlagsENTRY_DEAD |
 		bpfEntryFlagsENTRY_RFC6741 | bpfEntryFlagsENTRY_BY_ALIAS
 )

@@ -229,12 +229,12 @@ func TestUpsertLooksBefore(t *testing.T) {
 		looks++
 		r.held("before its entry is seen", knock(s, theirNonce), PendingPeer)
 	}
-	r.must(r.Upsert(entry, look))
+	r.must(r.Upsert(entry, Turn{Before: look}))
 	if v, _ := r.ingress(knock(s, theirNonce)); looks != 1 || v != passOn {
 		t.Errorf("%d looks; verdict %d behind the entry", looks, v)
 	}
 	entry.Seq++
-	if r.must(r.Upsert(entry, look)); looks != 1 {
+	if r.must(r.Upsert(entry, Turn{Before: look})); looks != 1 {
 		t.Errorf("%d looks after the second entry", looks)
 	}
 }

@@ -20,6 +20,10 @@ const ABI = uint32(bpfAbiNumberABI)
 // other rule of checksums than its session's, COPY_MARK in segmentation device.h.
 const CopyMark = 0x726f616d
 
+// HeldMark is the mark of a packet that was handed over for want of an entry, and is sent through the session device
+// again: it may pass where others wait for it, HELD_MARK in segdev.h.
+const HeldMark = 0x726f616c
+
 // Options is what a Plane is opened with.
 type Options struct {
 	PinDir  string                    // directory on a bpffs; made if it is not there

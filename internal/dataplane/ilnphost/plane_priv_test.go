@@ -249,7 +249,7 @@ func TestTableFull(t *testing.T) {
 	for n := range limit {
 		r.upsert(numbered(n))
 	}
-	if err := r.Upsert(numbered(limit), nil); !errors.Is(err, ErrFull) {
+	if err := r.Upsert(numbered(limit), Turn{}); !errors.Is(err, ErrFull) {
 		t.Errorf("one more: %v", err)
 	}
 	again := numbered(5)

@@ -219,7 +219,7 @@ func entryFor(remotes ...roam.L64) ilnp.Entry {
 
 func (r *rig) upsert(p ilnp.Entry) {
 	r.t.Helper()
-	r.must(r.Upsert(p, nil))
+	r.must(r.Upsert(p, Turn{}))
 }
 
 // session is the session address of an alias.

@@ -88,10 +88,15 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 	t.index[l], t.owner[i], t.used[i] = i, l, t.clock
 }
 
+// Turn is what runs while a session that had no entry gets one; either may be nil.
+type Turn struct {
+	Before func() // right before the programs see it: until then they report what the peer sends
+	Held   func() // right after: until its end they hand over what local programs send, but for what has HeldMark
+}
+
 // Upsert makes or replaces a session's entry. Paths from locators that
-// SetUplinks was not told of are left out. before, if there is one, runs right before the
-// programs see a session that had no entry: until then they report its packets.
-func (p *Plane) Upsert(entry ilnp.Entry, before func()) error {
+// SetUplinks was not told of are left out.
+func (p *Plane) Upsert(entry ilnp.Entry, turn Turn) error {
 	old, exists := p.known[entry.Key]
 	row, more := p.row(entry)
 	settled := exists && old.Flags&bpfEntryFlagsENTRY_PREINSTALLED == 0
@@ -126,7 +131,10 @@ func (p *Plane) Upsert(entry ilnp.Entry, before func()) error {
 	if err == nil && settled {
 		err = p.publish(row, nil)
 	} else if err == nil {
-		row, err = p.publishNew(row, before)
+		if exists {
+			turn.Held = nil // what was sent has left by the preinstalled entry
+		}
+		row, err = p.publishNew(row, turn)
 	}
 	if err != nil {
 		if !exists {
@@ -148,22 +156,32 @@ func (p *Plane) Upsert(entry ilnp.Entry, before func()) error {
 // programs look for them until it is known that it has not: a segment of one that
 // they took for the session's would be answered with a reset. As long as a session
 // is only expected, its correspondent's packets are plain IPv6.
-func (p *Plane) publishNew(row bpfSessionEntry, before func()) (bpfSessionEntry, error) {
-	keep := row.Flags & (bpfEntryFlagsENTRY_REAL_SOCKETS | bpfEntryFlagsENTRY_PREINSTALLED)
+func (p *Plane) publishNew(row bpfSessionEntry, turn Turn) (bpfSessionEntry, error) {
+	without := row
 	row.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
-	if err := p.publish(row, before); err != nil || keep != 0 {
+	if row.Flags&bpfEntryFlagsENTRY_PREINSTALLED != 0 {
+		without.Flags, turn.Held = row.Flags, nil
+	}
+	if turn.Held != nil {
+		row.Flags |= bpfEntryFlagsENTRY_HELD
+	}
+	if err := p.publish(row, turn.Before); err != nil {
 		return row, err
 	}
-	var was uint8
-	err := p.objs.PlainNodes.Lookup(&bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was)
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		without := row
-		without.Flags &^= bpfEntryFlagsENTRY_REAL_SOCKETS
-		if p.publishFlags(without) {
-			row = without
+	if turn.Held != nil {
+		turn.Held()
+	}
+	if without.Flags&bpfEntryFlagsENTRY_REAL_SOCKETS == 0 {
+		var was uint8
+		err := p.objs.PlainNodes.Lookup(&bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was)
+		if !errors.Is(err, ebpf.ErrKeyNotExist) {
+			without.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
 		}
 	}
-	return row, nil
+	if without.Flags == row.Flags || p.publishFlags(without) {
+		return without, nil
+	}
+	return without, p.publish(without, nil)
 }
 
 // nextSeq returns the number of the new entry: never one that an earlier entry
@@ -240,7 +258,7 @@ func (p *Plane) Sync(want []ilnp.Entry) error {
 		}
 	}
 	for _, w := range want {
-		errs = append(errs, p.Upsert(w, nil))
+		errs = append(errs, p.Upsert(w, Turn{}))
 	}
 	return errors.Join(errs...)
 }

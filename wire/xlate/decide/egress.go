@@ -65,12 +65,12 @@ func (t outward) egress(next uint8) Verdict {
 	if p == nil || p.Waits() {
 		e = t.s.pendingOf(key)
 	}
-	switch {
+	switch waits := p == nil || p.is(Held) && t.k.Mark != HeldMark; {
 	case e != nil:
 		p = nil // the peer contacted this host first
-	case p == nil && t.k.Mark == CopyMark:
+	case waits && t.k.Mark == CopyMark:
 		return t.drop(DropNotSession)
-	case p == nil:
+	case waits:
 		return t.handOverMiss(key, nil)
 	}
 	if t.c.proto == ip6.ICMPv6 && t.c.kind <= errorLast && t.c.isWhole() {

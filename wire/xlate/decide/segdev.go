@@ -5,6 +5,9 @@ import "roam/wire/ip6"
 // CopyMark is the mark of a packet that goes under the other checksum rule.
 const CopyMark = 0x726f616d
 
+// HeldMark is the mark of a packet that the daemon has held.
+const HeldMark = 0x726f616c
+
 const (
 	copyAfter  = 200   // ms without an answer, at least
 	copyUntil  = 30000 // ms; a receiver that has not answered by then never will

@@ -77,6 +77,7 @@ const (
 	Answers      Flags = 262144
 	Placed       Flags = 524288
 	Narrow       Flags = 1048576
+	Held         Flags = 2097152
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.

@@ -23,8 +23,8 @@ type kernel struct {
 	begun, done chan struct{}
 }
 
-func (k *kernel) Upsert(ilnp.Entry, func()) error { return nil }
-func (k *kernel) Delete(ilnp.SessionKey) error    { return nil }
+func (k *kernel) Upsert(ilnp.Entry, dataplane.Turn) error { return nil }
+func (k *kernel) Delete(ilnp.SessionKey) error            { return nil }
 
 func (k *kernel) Connections(roam.L64) ([]dataplane.Connection, error) {
 	if k.begun != nil {

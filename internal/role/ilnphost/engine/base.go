@@ -4,6 +4,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/ilnp/slowpath"
+	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/loop"
 )
 
@@ -66,7 +67,7 @@ func (b *base) sessionAddr(n roam.NID) roam.ILV {
 
 func (b *base) resend(packet []byte) {
 	d := b.cfg.Network.Device()
-	b.report("send first packet again", b.cfg.Sender.Resend(roam.LinkID(d.Index), d.MAC, packet))
+	b.report("send first packet again", b.cfg.Sender.Resend(roam.LinkID(d.Index), d.MAC, packet, dataplane.HeldMark))
 }
 
 func (b *base) inject(packet []byte) {

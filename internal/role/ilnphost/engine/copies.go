@@ -13,6 +13,6 @@ func (e *Engine) copy(o ilnp.Copy) {
 		return
 	}
 	d := e.cfg.Network.Device()
-	err := e.cfg.Sender.ResendMarked(roam.LinkID(d.Index), d.MAC, packet, dataplane.CopyMark)
+	err := e.cfg.Sender.Resend(roam.LinkID(d.Index), d.MAC, packet, dataplane.CopyMark)
 	e.report("send first packet under the other rule", err)
 }

@@ -32,7 +32,7 @@ type Plane interface {
 	Hints() ([]dataplane.Event, error)
 	Behind() bool
 	TakeOver() error
-	Upsert(entry ilnp.Entry, before func()) error
+	Upsert(ilnp.Entry, dataplane.Turn) error
 	Delete(ilnp.SessionKey) error
 	Sync([]ilnp.Entry) error
 	SetObstructed(map[dataplane.Obstruction]bool) error
@@ -44,7 +44,7 @@ type Plane interface {
 	Urgent() <-chan dataplane.Event
 	Requests() <-chan dataplane.Event
 	Unvalidated() <-chan dataplane.Event
-	Heard() bool
+	IsRead(<-chan dataplane.Event) bool
 	Dismiss(k ilnp.SessionKey, shown ilnp.Nonce) error
 }
 
@@ -70,8 +70,7 @@ type Sender interface {
 	SendTrain(link roam.LinkID, packets [][]byte) error
 	SendTo(link roam.LinkID, mac net.HardwareAddr, packet []byte) error
 	Inject(peer roam.LinkID, mac net.HardwareAddr, packet []byte) error
-	Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte) error
-	ResendMarked(device roam.LinkID, mac net.HardwareAddr, packet []byte, mark uint32) error
+	Resend(device roam.LinkID, mac net.HardwareAddr, packet []byte, mark uint32) error
 }
 
 // Config is what an Engine is made of.
@@ -135,7 +134,8 @@ type Engine struct {
 	lastForged dataplane.Refusal
 	pathMTUs   slowpath.PathMTUs
 	admitted   *admitted         // the last pending peer that was, until its session has an entry
-	later      []dataplane.Event // of pending peers, met while looking for those of another one
+	later      []dataplane.Event // met while looking for those of one pending peer or session
+	ahead      ahead
 }
 
 // New makes an engine; Run starts it.

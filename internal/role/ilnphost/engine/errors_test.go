@@ -66,14 +66,12 @@ func (o *outside) Inject(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
 	return nil
 }
 
-func (o *outside) Resend(_ roam.LinkID, _ net.HardwareAddr, p []byte) error {
-	o.resent = append(o.resent, p)
-	return nil
-}
-
-func (o *outside) ResendMarked(_ roam.LinkID, _ net.HardwareAddr, p []byte, mark uint32) error {
-	if mark == dataplane.CopyMark {
+func (o *outside) Resend(_ roam.LinkID, _ net.HardwareAddr, p []byte, mark uint32) error {
+	switch mark {
+	case dataplane.CopyMark:
 		o.copied = append(o.copied, p)
+	case dataplane.HeldMark:
+		o.resent = append(o.resent, p)
 	}
 	return nil
 }

@@ -180,7 +180,10 @@ type flooded struct {
 
 func (p *flooded) Unvalidated() <-chan dataplane.Event { return p.unvalidated }
 
-func (p *flooded) Heard() bool {
+func (p *flooded) IsRead(c <-chan dataplane.Event) bool {
+	if c != (<-chan dataplane.Event)(p.unvalidated) {
+		return true
+	}
 	if !p.asked {
 		p.asked, p.sent = true, len(p.out.sent)
 	}

@@ -38,7 +38,8 @@ func (p *table) AttachUplink(roam.LinkID, bool) error { return nil }
 func (p *table) GuardLink(roam.LinkID, bool) error    { return nil }
 func (p *table) Behind() bool                         { return false }
 func (p *table) TakeOver() error                      { return nil }
-func (p *table) Heard() bool                          { return true }
+func (p *table) IsRead(<-chan dataplane.Event) bool   { return true }
+func (p *table) Requests() <-chan dataplane.Event     { return nil }
 
 func (p *table) LastHeard([]ilnp.SessionKey) ([]ilnp.Activity, error) { return nil, nil }
 
@@ -50,7 +51,7 @@ func (p *table) SetUplinks(us []dataplane.UplinkEntry) error {
 	return nil
 }
 
-func (p *table) Upsert(e ilnp.Entry, _ func()) error {
+func (p *table) Upsert(e ilnp.Entry, _ dataplane.Turn) error {
 	if p.full {
 		return dataplane.ErrFull
 	}
@@ -67,7 +68,7 @@ func TestPathsOfALocatorThatComesLate(t *testing.T) {
 	e, _ := withSession(t, ilnp.Established)
 	p := &table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}
 	e.cfg.Plane = p
-	if err := p.Upsert(e.entries[sessionKey], nil); err != nil || len(p.entries[sessionKey].Paths) != 0 {
+	if err := p.Upsert(e.entries[sessionKey], dataplane.Turn{}); err != nil || len(p.entries[sessionKey].Paths) != 0 {
 		t.Fatal("the path has a row before its locator is there")
 	}
 	e.handleNetwork(time.Now(), hostnet.UplinkChanged{Uplink: hostnet.Uplink{Link: 7, Name: "net7", Up: true, Routed: true, HasMAC: true}})
@@ -145,7 +146,7 @@ func (p *table) Hints() ([]dataplane.Event, error) { return p.hints, nil }
 func (p *table) Sync(want []ilnp.Entry) error {
 	var errs []error
 	for _, w := range want {
-		errs = append(errs, p.Upsert(w, nil))
+		errs = append(errs, p.Upsert(w, dataplane.Turn{}))
 	}
 	return errors.Join(errs...)
 }

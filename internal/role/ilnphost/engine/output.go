@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"roam/ilnp"
+	dataplane "roam/internal/dataplane/ilnphost"
 )
 
 // drain carries out everything that the core wants done, in its order; only
@@ -40,7 +41,7 @@ func (e *Engine) execute(now time.Time, o ilnp.Output) {
 	case ilnp.Delete:
 		e.remove(now, o.Key)
 	case ilnp.Release:
-		e.release(o.Key)
+		e.release(now, o.Key)
 	case ilnp.Copy:
 		e.copy(o)
 	case ilnp.Reject:
@@ -72,7 +73,10 @@ const noRoomEvery = time.Minute
 
 func (e *Engine) upsert(now time.Time, p ilnp.Entry) {
 	e.want(pathsOf(p))
-	err := e.cfg.Plane.Upsert(p, e.lastLook(p.Key))
+	err := e.cfg.Plane.Upsert(p, dataplane.Turn{
+		Before: func() { e.lastLook(p.Key) },
+		Held:   func() { e.sendHeld(now, p.Key) },
+	})
 	if _, made := e.entries[p.Key]; err != nil && !made {
 		// It has no entry, and release must know. Each packet tries again.
 		if now.Sub(e.noRoomTold) >= noRoomEvery {

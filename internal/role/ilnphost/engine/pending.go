@@ -48,20 +48,15 @@ type admitted struct {
 	rule slowpath.OneRule
 }
 
-// lastLook returns what is to be done right before programs see the entry of a session: packets of its peer that have
-// come since admit looked are delivered, before later ones pass by the entry. Nil: nobody was admitted under that
-// alias.
-func (e *Engine) lastLook(k ilnp.SessionKey) func() {
+// lastLook delivers the packets of the pending peer that was admitted under an alias that have come since admit looked:
+// right before programs see the entry of that session, as later ones pass by the entry.
+func (e *Engine) lastLook(k ilnp.SessionKey) {
 	a := e.admitted
 	if a == nil || a.Key != k {
-		return nil
+		return
 	}
 	e.admitted = nil
-	return func() {
-		if !e.cfg.Plane.Heard() {
-			e.gather(a.Admit, &a.rule)
-		}
-	}
+	e.gather(a.Admit, &a.rule)
 }
 
 // takes delivers the packet that an event brings of the pending peer that is admitted, and reports whether it brings
@@ -76,7 +71,7 @@ func (e *Engine) takes(o ilnp.Admit, rule *slowpath.OneRule, ev dataplane.Event)
 	return true
 }
 
-// What admit looks at of what is on its way: so many events, as long as it takes to look
+// What is looked at of what is on its way here: so many events, as long as it takes to look
 // so often, and no more than so many wait that are of others.
 const (
 	lateMost  = 256
@@ -87,16 +82,25 @@ const (
 
 // gather delivers the packets of a pending peer that are on their way here.
 func (e *Engine) gather(o ilnp.Admit, rule *slowpath.OneRule) {
+	takes := func(ev dataplane.Event) bool { return e.takes(o, rule, ev) }
+	e.takeLate(e.cfg.Plane.Unvalidated(), takes)
+}
+
+// takeLate has the events that are on their way here by a channel taken, and keeps those that are not for later.
+func (e *Engine) takeLate(from <-chan dataplane.Event, takes func(dataplane.Event) bool) {
+	if e.cfg.Plane.IsRead(from) {
+		return
+	}
 	tick := time.NewTicker(lateEvery)
 	defer tick.Stop()
-	for n, looks := 0, 0; n < lateMost && len(e.later) < laterMost && !e.cfg.Plane.Heard(); {
+	for n, looks := 0, 0; n < lateMost && len(e.later) < laterMost && !e.cfg.Plane.IsRead(from); {
 		select {
-		case ev, ok := <-e.cfg.Plane.Unvalidated():
+		case ev, ok := <-from:
 			n++
 			switch {
 			case !ok:
 				return // Run notices
-			case !e.takes(o, rule, ev):
+			case !takes(ev):
 				e.later = append(e.later, ev)
 			}
 		case <-tick.C: // its reader waits for a processor

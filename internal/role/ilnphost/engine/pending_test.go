@@ -23,7 +23,10 @@ type slowly struct {
 
 func (p *slowly) Unvalidated() <-chan dataplane.Event { return p.unvalidated }
 
-func (p *slowly) Heard() bool {
+func (p *slowly) IsRead(c <-chan dataplane.Event) bool {
+	if c != (<-chan dataplane.Event)(p.unvalidated) {
+		return true
+	}
 	if len(p.left) == 0 {
 		return len(p.unvalidated) == 0
 	}
@@ -40,13 +43,11 @@ func numberedEvent(t *testing.T, nid roam.NID, seq uint16) dataplane.Event {
 }
 
 // Upsert is that of a data plane that packets reach while it writes an entry.
-func (p *slowly) Upsert(entry ilnp.Entry, before func()) error {
+func (p *slowly) Upsert(entry ilnp.Entry, turn dataplane.Turn) error {
 	p.left, p.during = p.during, nil
-	if before != nil {
-		before()
-	}
+	turn.Before()
 	p.unheard = len(p.left) + len(p.unvalidated)
-	return p.table.Upsert(entry, nil)
+	return p.table.Upsert(entry, dataplane.Turn{})
 }
 
 // TestLastLook: what comes between the admission of a pending peer and its entry is delivered before the programs see

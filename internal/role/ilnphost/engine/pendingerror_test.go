@@ -54,7 +54,7 @@ func TestExcessOfAPendingPeer(t *testing.T) {
 	p.Preinstalled, p.State, p.RemoteNonce = false, ilnp.Established, theirNonce
 	e.cfg.Plane = &kernel{}
 	e.upsert(time.Now(), p)
-	e.release(sessionKey)
+	e.release(time.Now(), sessionKey)
 	if len(o.resent) != 1 || len(e.excess.Packets(sessionKey)) != 0 {
 		t.Errorf("%d packets sent, %d held", len(o.resent), len(e.excess.Packets(sessionKey)))
 	}

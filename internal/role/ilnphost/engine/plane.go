@@ -88,9 +88,7 @@ func (e *Engine) miss(now time.Time, ev dataplane.Event) {
 	if len(ev.Packet) == 0 {
 		return
 	}
-	// Its checksum is only a seed where a driver was to finish it.
-	if err := ip6.FinishL4(ev.Packet); err != nil {
-		e.refused["first packet without a sound transport header"]++
+	if !e.isSound(ev.Packet) {
 		return
 	}
 	// What exceeds the allowance of a pending peer waits, though an entry may be
@@ -136,7 +134,7 @@ const noRoom = "first packet of a session without an entry"
 // release sends the held packets; while the session is Initiated they are kept,
 // in case it falls back to plain IPv6. Without an entry the data plane would hand
 // them over again at once, and so on for ever: their senders will try again.
-func (e *Engine) release(k ilnp.SessionKey) {
+func (e *Engine) release(now time.Time, k ilnp.SessionKey) {
 	entry, made := e.session(k)
 	if !made {
 		e.refused[noRoom] += uint64(len(e.held.Packets(k)) + len(e.excess.Packets(k)))
@@ -144,13 +142,56 @@ func (e *Engine) release(k ilnp.SessionKey) {
 		e.excess.Forget(k)
 		return
 	}
-	for _, p := range slices.Concat(e.held.Packets(k), e.excess.Packets(k)) {
+	held, excess := e.held.Packets(k), e.excess.Packets(k)
+	if a := e.ahead; a.key == k && a.at.Equal(now) {
+		held, excess = held[min(a.held, len(held)):], excess[min(a.excess, len(excess)):]
+	}
+	e.ahead = ahead{}
+	for _, p := range slices.Concat(held, excess) {
 		e.resend(p)
 	}
 	e.excess.Forget(k)
 	if entry.State != ilnp.Initiated {
 		e.held.Forget(k)
 	}
+}
+
+// ahead is what was sent of a session while it got its entry.
+type ahead struct {
+	key          ilnp.SessionKey
+	at           time.Time
+	held, excess int // packets
+}
+
+// sendHeld sends what was held of local programs for a session that gets its entry, and what is on its way here of it.
+// Meanwhile all that they send to that alias is handed over, so nothing overtakes these packets.
+func (e *Engine) sendHeld(now time.Time, k ilnp.SessionKey) {
+	held, excess := e.held.Packets(k), e.excess.Packets(k)
+	for _, packet := range slices.Concat(held, excess) {
+		e.resend(packet)
+	}
+	takes := func(ev dataplane.Event) bool {
+		if ev.Kind != dataplane.Miss || ev.Key != k || len(ev.Packet) == 0 {
+			return false
+		}
+		if e.isSound(ev.Packet) {
+			e.resend(ev.Packet)
+		}
+		return true
+	}
+	e.later = slices.DeleteFunc(e.later, takes)
+	e.takeLate(e.cfg.Plane.Requests(), takes)
+	e.ahead = ahead{k, now, len(held), len(excess)}
+}
+
+// isSound finishes the checksum of a first packet, which is only a seed where a driver was to finish it. It counts a
+// packet that has none.
+func (e *Engine) isSound(packet []byte) bool {
+	if err := ip6.FinishL4(packet); err != nil {
+		e.refused["first packet without a sound transport header"]++
+		return false
+	}
+	return true
 }
 
 // reject tells the application at once that nobody knows that identifier.

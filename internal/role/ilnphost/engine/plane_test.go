@@ -33,7 +33,7 @@ func TestFirstPacketIsKept(t *testing.T) {
 		p := e.entries[sessionKey]
 		p.State = c.becomes
 		e.upsert(time.Now(), p)
-		e.release(sessionKey)
+		e.release(time.Now(), sessionKey)
 		if len(o.resent) != c.again || c.again > 0 && !bytes.Equal(o.resent[0], first) || len(e.held.Packets(sessionKey)) != 0 {
 			t.Errorf("%v becomes %v: %d packets retransmitted, want %d", c.was, c.becomes, len(o.resent), c.again)
 		}
@@ -59,7 +59,7 @@ func TestRetriedIsNotSentAgain(t *testing.T) {
 	wire := segment(1)
 	copy(wire[8:], "other addresses, as on the wire.")
 	e.handlePlane(time.Now(), dataplane.Event{Kind: dataplane.Retried, Key: sessionKey, Packet: wire})
-	e.release(sessionKey)
+	e.release(time.Now(), sessionKey)
 	if len(o.resent) != 2 || o.resent[0][ip6.HeaderLen+1] != 0 || o.resent[1][ip6.HeaderLen+1] != 2 || e.held.Len() != 2 {
 		t.Errorf("retransmitted %x, %d kept", o.resent, e.held.Len())
 	}

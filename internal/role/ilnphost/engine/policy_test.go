@@ -43,11 +43,11 @@ type book struct {
 	ever       map[ilnp.Path]bool // that any entry had
 }
 
-func (p *book) Upsert(e ilnp.Entry, before func()) error {
+func (p *book) Upsert(e ilnp.Entry, turn dataplane.Turn) error {
 	for _, path := range append(slices.Clone(e.Paths), e.Reserve...) {
 		p.ever[path] = true
 	}
-	return p.table.Upsert(e, before)
+	return p.table.Upsert(e, turn)
 }
 
 func (p *book) SetObstructed(t map[dataplane.Obstruction]bool) error {

@@ -125,7 +125,7 @@ func (e *Engine) sync(all []ilnp.Entry) error {
 		return fmt.Errorf("bring the data plane up to date: %w", err)
 	}
 	for _, p := range all {
-		if !full || e.cfg.Plane.Upsert(p, nil) == nil {
+		if !full || e.cfg.Plane.Upsert(p, dataplane.Turn{}) == nil {
 			e.keep(p)
 		}
 	}

@@ -185,7 +185,7 @@ func (u *uplinks) completeEntries(entries []dataplane.UplinkEntry) {
 	}
 	for _, p := range u.entries {
 		if slices.ContainsFunc(pathsOf(p), func(path ilnp.Path) bool { return changed[path.Local] }) {
-			u.report("complete the paths of a session", u.cfg.Plane.Upsert(p, nil))
+			u.report("complete the paths of a session", u.cfg.Plane.Upsert(p, dataplane.Turn{}))
 		}
 	}
 }

@@ -1,0 +1,55 @@
+package ilnphost
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	ilnpwire "roam/wire/ilnp"
+	"roam/wire/ip6"
+)
+
+// TestHeldPacketsGoFirst: while the daemon sends what it has held for a session that gets its entry, packets with its
+// mark leave, without the mark, and others are handed over to it; what comes in is the session's. Then all leave. An
+// entry that programs see already holds nothing.
+func TestHeldPacketsGoFirst(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	send := func(mark uint32) (v int, left skbContext, p ilnpwire.Packet) {
+		v, out := r.egress(toPeer(ip6.UDP, udp(9)), func(o *ebpf.RunOptions) {
+			o.Context, o.ContextOut = skbContext{Mark: mark, Ifindex: uint32(loopback)}, &left
+		})
+		p, _ = ilnpwire.ParsePacket(out)
+		return v, left, p
+	}
+	leaves := func(when string, mark uint32) {
+		t.Helper()
+		if v, left, p := send(mark); v != redirect || left.Mark != 0 || p.Src.L64 != here || p.Dst.L64 != there {
+			t.Errorf("%s: verdict %d, mark %x, %+v", when, v, left.Mark, p)
+		}
+	}
+	entry, turns := entryFor(there), 0
+	held := Turn{Held: func() {
+		turns++
+		leaves("with the mark", HeldMark)
+		if v, _ := r.ingress(knock(at(there, theirs), theirNonce)); v != passOn {
+			t.Errorf("from the peer: verdict %d", v)
+		}
+		r.events()
+		for _, mark := range []uint32{0, HeldMark + 4} {
+			if v, _, _ := send(mark); v != consumed {
+				t.Errorf("mark %x: verdict %d", mark, v)
+			}
+			if evs := r.events(); len(evs) != 1 || evs[0].Kind != Miss || evs[0].Key != entry.Key {
+				t.Errorf("mark %x: events %+v", mark, evs)
+			}
+		}
+	}}
+	r.must(r.Upsert(entry, held))
+	leaves("then", 0)
+	leaves("with the mark of no use", HeldMark)
+	entry.Seq++
+	if r.must(r.Upsert(entry, held)); turns != 1 {
+		t.Errorf("%d turns after the second entry", turns)
+	}
+}
