@@ -269,6 +269,9 @@ func (c *Core) establish(now time.Time, s *session, remoteNonce Nonce, at roam.L
 	s.openNonce(now)
 	c.awaitConfirmation(now, s)
 	c.notify(Event{Time: now, Kind: SessionEstablished, Key: s.key, RTT: s.rtt, Locators: s.remotes.all()})
+	c.ageRemotes(now, s)
+	c.refresh(now, s)
+	handshakes{c}.confirmProof(now, s)
 	c.remotesChanged(now, s)
 	if was == Initiated && s.entry.Encap {
 		c.emit(Release{Key: s.key}) // the first packets were lost with their option

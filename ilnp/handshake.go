@@ -74,6 +74,7 @@ type agreement struct {
 	encap     bool                // in UDP
 	reached   bool                // the offer answered a challenge from there
 	initiator bool
+	unsent    bool // it is a confirmation that is still to go
 	confirmed bool // the peer has shown that it has the root
 	reports   bool // the peer's proof says that its reports have MACs
 	tries     int

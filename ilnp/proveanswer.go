@@ -148,17 +148,25 @@ func (c handshakes) answeredOffer(now time.Time, s *session, by Path, p ilnpwire
 	q = sealProof(k.proofKey(s.localNID, s.remoteNID), q, s.localNonce, p.Nonce)
 	s.agreed = &agreement{
 		root: root, theirs: p.Proof.Ephemeral, last: q, went: h.went, initiator: true, confirmed: true,
-		reports: p.Proof.Reports,
+		reports: p.Proof.Reports, path: by, encap: p.Encapsulated, unsent: true,
 	}
 	if h.tries == 1 && len(h.offers) == 1 && p.Encapsulated == s.encaps(by) {
 		s.noteRTT(now.Sub(h.since), by.Local)
 	}
 	s.hs, s.renewal, s.crossed = nil, nil, nil
 	c.disarm(&s.schedule, timerProve)
-	c.sendProof(now, s, by, p.Encapsulated, q) // ahead of the packets, which are waited for
-	c.pending.admitProven(now, s, p.Nonce)     // before the entry: packets that come by that must not overtake it
+	c.pending.admitProven(now, s, p.Nonce) // before the entry: packets that come by that must not overtake it
 	c.rest = append(c.rest, func() { c.proved(now, s, by, p) })
 	return ""
+}
+
+// confirmProof sends the confirmation of an answer, once programs have the session's entry: whoever has it goes on
+// without the nonce, and what came without before that would be lost.
+func (c handshakes) confirmProof(now time.Time, s *session) {
+	if a := s.agreed; a != nil && a.unsent {
+		a.unsent = false
+		c.sendProof(now, s, a.path, a.encap, a.last)
+	}
 }
 
 // proved is handleNonce for a peer that has proven itself.

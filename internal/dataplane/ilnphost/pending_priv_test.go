@@ -218,23 +218,30 @@ func TestTwoAliases(t *testing.T) {
 }
 
 // TestUpsertLooksBefore: what runs before an entry is seen has its packets reported still, and those behind it are the
-// session's. An entry that programs see already waits for nothing.
+// session's. The same where an entry has other nonces wait with the daemon, and the next one does not.
 func TestUpsertLooksBefore(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
 	s := at(else1, theirs)
 	r.must(r.SetRecord(listed(at(there, theirs))))
-	entry, looks := entryFor(else1), 0
-	look := func() {
-		looks++
-		r.held("before its entry is seen", knock(s, theirNonce), PendingPeer)
-	}
-	r.must(r.Upsert(entry, Turn{Before: look}))
-	if v, _ := r.ingress(knock(s, theirNonce)); looks != 1 || v != passOn {
-		t.Errorf("%d looks; verdict %d behind the entry", looks, v)
-	}
-	entry.Seq++
-	if r.must(r.Upsert(entry, Turn{Before: look})); looks != 1 {
-		t.Errorf("%d looks after the second entry", looks)
+	waits := entryFor(else1)
+	waits.Holds, waits.State, waits.RemoteNonce = true, ilnp.Initiated, ilnp.Nonce{Len: 12, Bytes: [12]byte{7}}
+	for name, c := range map[string]struct {
+		first ilnp.Entry
+		kind  EventKind
+	}{"none": {kind: PendingPeer}, "one that waits": {waits, OtherNonce}} {
+		if c.first.Holds {
+			r.must(r.Upsert(c.first, Turn{}))
+		}
+		entry, looks := entryFor(else1), 0
+		entry.Seq = c.first.Seq + 1
+		r.must(r.Upsert(entry, Turn{Before: func() {
+			looks++
+			r.held(name+" before", knock(s, theirNonce), c.kind)
+		}}))
+		if v, _ := r.ingress(knock(s, theirNonce)); looks != 1 || v != passOn {
+			t.Errorf("%s before: %d looks; verdict %d behind the entry", name, looks, v)
+		}
+		r.must(r.Delete(entry.Key))
 	}
 }

@@ -88,10 +88,12 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 	t.index[l], t.owner[i], t.used[i] = i, l, t.clock
 }
 
-// Turn is what runs while a session that had no entry gets one; either may be nil.
+// Turn is what runs while programs get an entry; either may be nil.
 type Turn struct {
-	Before func() // right before the programs see it: until then they report what the peer sends
-	Held   func() // right after: until its end they hand over what local programs send, but for what has HeldMark
+	Before func() // right before they see it: until then they report what an entry before, or none, has them report
+	// Held runs right after, for a session that had none. Until its end they hand over what local programs
+	// send, but for what has HeldMark.
+	Held func()
 }
 
 // Upsert makes or replaces a session's entry. Paths from locators that
@@ -129,7 +131,7 @@ func (p *Plane) Upsert(entry ilnp.Entry, turn Turn) error {
 	kept = errors.Join(kept, p.tables.set(tables, &row), p.macs.set(entry, row))
 	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && settled {
-		err = p.publish(row, nil)
+		err = p.publish(row, turn.Before)
 	} else if err == nil {
 		if exists {
 			turn.Held = nil // what was sent has left by the preinstalled entry

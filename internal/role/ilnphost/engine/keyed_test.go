@@ -190,7 +190,8 @@ func (p *flooded) IsRead(c <-chan dataplane.Event) bool {
 	return false
 }
 
-// TestConfirmationUnderFlood: it leaves before packets of the peer are looked for.
+// TestConfirmationUnderFlood: it leaves although the ring of pending peers never runs empty, and not before what the
+// peer has sent was looked for: that would be overtaken by what the peer sends next.
 func TestConfirmationUnderFlood(t *testing.T) {
 	p := &flooded{table: table{entries: map[ilnp.SessionKey]ilnp.Entry{}}, unvalidated: make(chan dataplane.Event, 64)}
 	x := newProving(t, p, true)
@@ -207,7 +208,7 @@ func TestConfirmationUnderFlood(t *testing.T) {
 				continue
 			}
 			answered = true
-			if !p.asked || p.sent != 1 || x.parsed(x.out.sent[0]).Proof == nil {
+			if !p.asked || p.sent != 0 || x.parsed(x.out.sent[0]).Proof == nil {
 				t.Errorf("looked for packets: %t, when %d packets had left", p.asked, p.sent)
 			}
 		}
