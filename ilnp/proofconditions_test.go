@@ -37,6 +37,9 @@ func TestConfirmedBySealIsWritten(t *testing.T) {
 	if !b.agreed.isOpen() {
 		t.Fatal("confirmed already: this shows nothing")
 	}
+	if !b.entry.NonceAlways { // a has no entry, perhaps, and its programs drop what has no nonce
+		t.Error("packets go without nonce before the session is confirmed")
+	}
 	src, dst := roam.ILV{NID: ownNID, L64: netA}, roam.ILV{NID: peerNID, L64: netP}
 	lu := updateOf(entry(netP, 10, 60))
 	lu.Operation = ilnpwire.Acknowledgement
@@ -58,6 +61,9 @@ func TestConfirmedBySealIsWritten(t *testing.T) {
 			t.Errorf("written %d times, want %d; open %t", n, want, b.agreed.isOpen())
 		}
 	}
+	if b.entry.NonceAlways {
+		t.Error("packets keep the nonce after that")
+	}
 }
 
 // TestEndedIsNotWritten: a session that has ended with its confirmation has no entry afterwards.
@@ -66,7 +72,7 @@ func TestEndedIsNotWritten(t *testing.T) {
 	s := p.session(p.b)
 	p.b.endSession(p.b.now, s, "test")
 	p.b.drain()
-	handshakes{p.b.Core}.writeConfirmed(p.b.now, s)
+	handshakes{p.b.Core}.writeConfirmed(p.b.now, s, s.entry.Seq)
 	if p.b.upserts() > 0 {
 		t.Error("it has one")
 	}

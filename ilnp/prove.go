@@ -477,15 +477,18 @@ func (c handshakes) confirmsBySeal(now time.Time, s *session, p ilnpwire.Packet)
 }
 
 // writeConfirmed writes the entry of a session that was confirmed, with the key of its MACs and the counter.
-func (c handshakes) writeConfirmed(now time.Time, s *session) {
+// seq is the number of the entry before.
+func (c handshakes) writeConfirmed(now time.Time, s *session, seq uint32) {
 	if !s.agreed.isOpen() && c.sessions[s.key] == s {
-		c.write(now, s)
+		c.writeSince(now, s, seq)
 	}
 }
 
 // write writes the entry of a session also if it is as before: that has the session saved.
-func (c handshakes) write(now time.Time, s *session) {
-	seq := s.entry.Seq
+func (c handshakes) write(now time.Time, s *session) { c.writeSince(now, s, s.entry.Seq) }
+
+// writeSince is write where the entry with a number may have been followed by others.
+func (c handshakes) writeSince(now time.Time, s *session, seq uint32) {
 	if c.upsert(now, s, s.entry.Paths); s.entry.Seq == seq {
 		c.emit(Upsert{Entry: s.entry})
 	}

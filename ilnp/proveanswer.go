@@ -212,12 +212,12 @@ func (c handshakes) handleConfirm(now time.Time, key []byte, p ilnpwire.Packet) 
 	case !s.agreed.isConfirmedBy(*p.Proof):
 		return reasonProofForged
 	}
-	if a := s.agreed; !a.confirmed {
+	if a, seq := s.agreed, s.entry.Seq; !a.confirmed {
 		a.confirmed, s.crossed, c.known[p.Src.NID].follows = true, nil, true
 		if a.went.are(a.path.Remote) { // else a probe, which is on its way, validates it
 			c.validated(now, s, a.path.Remote)
 		}
-		c.writeConfirmed(now, s)
+		c.writeConfirmed(now, s, seq)
 		if !s.owned {
 			c.tellCopied(now, s, c.known[s.remoteNID].copiedAt(now))
 		}

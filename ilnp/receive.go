@@ -67,7 +67,7 @@ func (c *Core) handleUpdate(now time.Time, link roam.LinkID, p ilnpwire.Packet, 
 	}
 	s := c.byNonce(p.Dst.NID, p.Src.NID, p.Nonce)
 	if h := (handshakes{c}); h.confirmsBySeal(now, s, p) {
-		defer h.writeConfirmed(now, s) // once the counter of this message is noted
+		defer h.writeConfirmed(now, s, s.entry.Seq) // once the counter of this message is noted
 	}
 	switch {
 	case !p.Nonce.Present():

@@ -314,7 +314,7 @@ func (c *steering) upsert(now time.Time, s *session, paths []Path) {
 	p := Entry{
 		Key: s.key, State: s.state, LocalNID: s.localNID, RemoteNID: s.remoteNID,
 		LocalNonce: s.localNonce, RemoteNonce: s.remoteNonce, Rule: s.rule, RuleSought: s.sought,
-		NonceAlways: s.nonceAlways || keepsNonce(s, paths),
+		NonceAlways: s.nonceAlways || keepsNonce(s, paths) || s.agreed.isOpen(), // until then the peer may have no entry
 		NonceUntil:  s.nonceUntil, Encap: s.state == Established && s.anyEncap(paths), Dead: s.dead,
 		PerFlow:      s.tracked(),
 		Preinstalled: c.preinstalled.has(s), Named: s.alsoNamed,

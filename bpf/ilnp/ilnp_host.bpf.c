@@ -47,25 +47,56 @@ static __always_inline int about_pending(struct event *about, struct pending_pee
 	return pending_nonce(e, key, &about->own_nonce);
 }
 
-/* Hands a packet over that needs a session. e: the packet exceeds the allowance of this
- * pending peer, which is about to get a session. A GSO packet is cut before: the daemon would
- * send it again as one packet.
+/* Is a packet to wait for the daemon, which sends what has waited for the session's entry? By the
+ * daemon's one store that opens the line nobody waits any more, and it makes that only while the
+ * line counts no packet but those that it has got: so none overtakes another.
  */
-__noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e)
+static __always_inline int takes_turn(const struct session_entry *p)
+{
+	struct session_live *l = live_of(p);
+
+	for (int i = 0; l && i < 8; i++) {
+		__u64 word = *(volatile __u64 *)&l->settled;
+
+		if (word >> SETTLED_FLAGS & SETTLED_WRITTEN)
+			return 0;
+		if (__sync_val_compare_and_swap(&l->settled, word, word + 1) == word)
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline int is_cut_first(struct __sk_buff *skb)
+{
+	return skb->gso_size && this_segdev() && !is_segmented(skb);
+}
+
+static __always_inline int waits(struct __sk_buff *skb, const struct session_entry *p)
+{
+	if (!(p->flags & ENTRY_HELD) || skb->mark == HELD_MARK)
+		return 0;
+	return skb->mark == COPY_MARK || is_cut_first(skb) || takes_turn(p);
+}
+
+/* Hands a packet over that needs a session. e: the packet exceeds the allowance of this
+ * pending peer, which is about to get a session. held: it waits for its turn. A GSO packet
+ * is cut before: the daemon would send it again as one packet.
+ */
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e, int held)
 {
 	struct event about = {};
-	__u32 segdev = this_segdev();
 
 	if (!key)
 		return drop(DROP_KERNEL_HELPER);
-	if (skb->gso_size && segdev && !is_segmented(skb)) {
+	if (is_cut_first(skb)) {
 		count(TX_SEGDEV);
-		return bpf_redirect(segdev, 0);
+		return bpf_redirect(this_segdev(), 0);
 	}
 	about.key = *key;
+	about.packets = held;
 	if (e)
 		about_pending(&about, e, key);
-	if (!e && is_missed_often(key))
+	if (!e && !held && is_missed_often(key))
 		count(DROP_MISS_RATE);
 	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
 		count(DROP_MISS_HANDED_OVER);
@@ -181,8 +212,8 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	e = p && !is_waiting(p) ? 0 : pending_of(&u.key);
 	if (e)
 		p = 0; /* it contacted us first */
-	if (p ? p->flags & ENTRY_HELD && skb->mark != HELD_MARK : !e)
-		return skb->mark == COPY_MARK ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0);
+	if (p ? waits(skb, p) : !e)
+		return skb->mark == COPY_MARK ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0, !!p);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
 		return hand_over_error(skb, &u.key, e);
 	if (p && has_plain_flows(p, &c)) {
@@ -193,7 +224,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (p)
 		return send_in_session(skb, p, &c, u.ip.next);
 	verdict = send_pending(skb, &u.key, e, &c, u.ip.next);
-	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e) : verdict;
+	return verdict == NOT_YET ? hand_over_miss(skb, &u.key, e, 0) : verdict;
 }
 
 /* Ingress of the other end of the session device: only packets that were CONSUMED get

@@ -105,7 +105,7 @@ enum entry_flags {
 	ENTRY_ANSWERS = 262144,      /* with ENTRY_RULED, the peer has rules: flows that it marks are answered on their path, see answer.h */
 	ENTRY_PLACED = 524288,       /* segments take the paths of their bucket: flow_tables */
 	ENTRY_NARROW = 1048576,      /* a path has no space for a nonce besides 1280 bytes */
-	ENTRY_HELD = 2097152,        /* the daemon sends what waited for the entry; until then all goes to it that is sent */
+	ENTRY_HELD = 2097152,        /* until the line is written, all goes to the daemon: it sends what has waited */
 	ENTRY_UNCONFIRMED = 4096,  /* it may be forged: packets do not follow the nonce, but the MAC of an update */
 };
 
@@ -198,7 +198,9 @@ struct session_live {
 	union half local_nid;
 	union half remote_nid;
 	union half remote;  /* locator of the first path */
-	__u64 settled;      /* from bit 0: edition of the entry, nid_delta, first; from bit 48: settled_flags */
+	__u64 settled;      /* from bit 0: edition of the entry, nid_delta, first; from bit 48: settled_flags. Of an entry
+			     * with ENTRY_HELD, until it is written: how many packets have gone to the daemon
+			     */
 
 	__u32 state;        /* from bit 0: STATE_..., from bit 16: the edition for which these hold */
 	__u32 unanswered_tx; /* tick: first send since last_rx that wants an answer; 0: none */

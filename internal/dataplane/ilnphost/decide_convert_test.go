@@ -119,7 +119,8 @@ func (g *gen) table() (t bpfFlowTable) {
 func modelLive(l noted) decide.Live {
 	const bytes = 1<<tallyPackets - 1
 	return decide.Live{
-		Birth: l.Birth, Seq: l.Seq, LifeTold: l.LifeTold != 0, UnansweredTx: l.UnansweredTx, LastTx: l.LastTx,
+		Written: bpfSettledFlags(l.Settled>>settledFlags)&bpfSettledFlagsSETTLED_WRITTEN != 0,
+		Birth:   l.Birth, Seq: l.Seq, LifeTold: l.LifeTold != 0, UnansweredTx: l.UnansweredTx, LastTx: l.LastTx,
 		TxPackets: l.TxPackets + l.Tx&^tallyRated>>tallyPackets, TxBytes: l.TxBytes + l.Tx&bytes,
 		RxPackets: l.RxPackets + l.Rx>>tallyPackets, RxBytes: l.RxBytes + l.Rx&bytes,
 		RateLast: l.RateLast, RateNow: l.Tx & bytes, Rated: l.Tx&tallyRated != 0,

@@ -151,18 +151,22 @@ func (p *Plane) publishName(row bpfSessionEntry, place uint32) error {
 }
 
 // publishFlags writes the flags of a session where it stands: they are one word, so
-// programs see either. It reports whether it could.
-func (p *Plane) publishFlags(row bpfSessionEntry) bool {
+// programs see either. It reports whether it could. hasLine: its line is written already.
+func (p *Plane) publishFlags(row bpfSessionEntry, hasLine bool) bool {
 	entry := p.index.find(p.index.hash(row.Alias), row.Slot)
 	if entry == nil {
 		return false
 	}
-	p.lines.shut(row.Slot)
+	if !hasLine {
+		p.lines.shut(row.Slot)
+	}
 	flags := nbytes(&row)[:unsafe.Sizeof(row.Flags)] // the first field
 	if _, err := p.rows.WriteAt(flags, int64(placeOf(*entry))*rowSize); err != nil {
 		return false // packets take the full path until the entry is written anew
 	}
-	p.lines.write(row)
+	if !hasLine {
+		p.lines.write(row)
+	}
 	return true
 }
 

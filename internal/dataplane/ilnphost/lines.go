@@ -3,6 +3,7 @@ package ilnphost
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -65,12 +66,41 @@ func (t *lineTable) shut(slot uint32) { atomic.StoreUint64(&t.lines[slot].Settle
 // write makes a line that of an entry. A program that runs meanwhile sees by the last
 // word that the others may change.
 func (t *lineTable) write(row bpfSessionEntry) {
-	said, l := lineOf(row), &t.lines[row.Slot]
 	t.shut(row.Slot)
+	if word := t.prepare(row); row.Flags&bpfEntryFlagsENTRY_HELD == 0 {
+		atomic.StoreUint64(&t.lines[row.Slot].Settled, word)
+	}
+}
+
+// prepare writes all of a line that is shut but its last word, which it returns.
+func (t *lineTable) prepare(row bpfSessionEntry) uint64 {
+	said, l := lineOf(row), &t.lines[row.Slot]
 	atomic.StoreUint64(l.LocalNid.word(), *said.LocalNid.word())
 	atomic.StoreUint64(l.RemoteNid.word(), *said.RemoteNid.word())
 	atomic.StoreUint64(l.Remote.word(), *said.Remote.word())
-	atomic.StoreUint64(&l.Settled, said.Settled)
+	return said.Settled
+}
+
+// open writes the last word of a line of an entry with ENTRY_HELD, if so many packets have gone to the daemon since the
+// entry was seen. It reports whether it has.
+func (t *lineTable) open(slot uint32, packets int, word uint64) bool {
+	return atomic.CompareAndSwapUint64(&t.lines[slot].Settled, uint64(packets), word)
+}
+
+// heldMost bounds how long packets of local programs go to the daemon. One of them may not get there.
+const heldMost = 5 * time.Millisecond
+
+// endHeld has programs send by an entry with ENTRY_HELD once all that they have handed over has had its turn, as
+// held counts it: then the line is that of the entry without the flag, and programs heed the line first. It reports
+// whether that is all.
+func (t *lineTable) endHeld(without bpfSessionEntry, held func() int) bool {
+	word, n := t.prepare(without), 0
+	for began := time.Now(); time.Since(began) < heldMost; runtime.Gosched() {
+		if n += held(); t.open(without.Slot, n, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // isOf reports whether a line is that of an entry.

@@ -10,8 +10,9 @@ import (
 )
 
 // TestHeldPacketsGoFirst: while the daemon sends what it has held for a session that gets its entry, packets with its
-// mark leave, without the mark, and others are handed over to it; what comes in is the session's. Then all leave. An
-// entry that programs see already holds nothing.
+// mark leave, without the mark, and others are handed over to it; what comes in is the session's. It has another turn
+// if more were handed over than it has met, but not for ever. Then all leave. An entry that programs see already holds
+// nothing.
 func TestHeldPacketsGoFirst(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
@@ -29,8 +30,11 @@ func TestHeldPacketsGoFirst(t *testing.T) {
 		}
 	}
 	entry, turns := entryFor(there), 0
-	held := Turn{Held: func() {
+	held := Turn{Held: func() int {
 		turns++
+		if turns > 1 {
+			return 1
+		}
 		leaves("with the mark", HeldMark)
 		if v, _ := r.ingress(knock(at(there, theirs), theirNonce)); v != passOn {
 			t.Errorf("from the peer: verdict %d", v)
@@ -40,16 +44,22 @@ func TestHeldPacketsGoFirst(t *testing.T) {
 			if v, _, _ := send(mark); v != consumed {
 				t.Errorf("mark %x: verdict %d", mark, v)
 			}
-			if evs := r.events(); len(evs) != 1 || evs[0].Kind != Miss || evs[0].Key != entry.Key {
+			if evs := r.events(); len(evs) != 1 || evs[0].Kind != Miss || evs[0].Key != entry.Key || evs[0].Packets != 1 {
 				t.Errorf("mark %x: events %+v", mark, evs)
 			}
 		}
+		return 1 // and the other one is on its way
 	}}
-	r.must(r.Upsert(entry, held))
+	if r.must(r.Upsert(entry, held)); turns != 2 {
+		t.Errorf("%d turns, want two", turns)
+	}
 	leaves("then", 0)
 	leaves("with the mark of no use", HeldMark)
 	entry.Seq++
-	if r.must(r.Upsert(entry, held)); turns != 1 {
+	if r.must(r.Upsert(entry, held)); turns != 2 {
 		t.Errorf("%d turns after the second entry", turns)
 	}
+	r.must(r.Delete(entry.Key))
+	r.must(r.Upsert(entry, Turn{Held: func() int { return 7 }})) // of which one never gets here
+	leaves("when the daemon has waited in vain", 0)
 }

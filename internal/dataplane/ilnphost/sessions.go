@@ -91,9 +91,9 @@ func (t *uplinkTable) adopt(i uint8, row bpfUplink) {
 // Turn is what runs while programs get an entry; either may be nil.
 type Turn struct {
 	Before func() // right before they see it: until then they report what an entry before, or none, has them report
-	// Held runs right after, for a session that had none. Until its end they hand over what local programs
-	// send, but for what has HeldMark.
-	Held func()
+	// Held runs after that, for a session that had none, perhaps several times. Until its last end they hand over what
+	// local programs send, but for what has HeldMark. It returns how many such events, of one packet each, it has met.
+	Held func() int
 }
 
 // Upsert makes or replaces a session's entry. Paths from locators that
@@ -170,9 +170,6 @@ func (p *Plane) publishNew(row bpfSessionEntry, turn Turn) (bpfSessionEntry, err
 	if err := p.publish(row, turn.Before); err != nil {
 		return row, err
 	}
-	if turn.Held != nil {
-		turn.Held()
-	}
 	if without.Flags&bpfEntryFlagsENTRY_REAL_SOCKETS == 0 {
 		var was uint8
 		err := p.objs.PlainNodes.Lookup(&bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}, &was)
@@ -180,7 +177,8 @@ func (p *Plane) publishNew(row bpfSessionEntry, turn Turn) (bpfSessionEntry, err
 			without.Flags |= bpfEntryFlagsENTRY_REAL_SOCKETS
 		}
 	}
-	if without.Flags == row.Flags || p.publishFlags(without) {
+	wasHeld := turn.Held != nil && p.lines.endHeld(without, turn.Held)
+	if without.Flags == row.Flags || (wasHeld || turn.Held == nil) && p.publishFlags(without, wasHeld) {
 		return without, nil
 	}
 	return without, p.publish(without, nil)

@@ -65,13 +65,13 @@ func (t outward) egress(next uint8) Verdict {
 	if p == nil || p.Waits() {
 		e = t.s.pendingOf(key)
 	}
-	switch waits := p == nil || p.is(Held) && t.k.Mark != HeldMark; {
+	switch waits := p == nil || t.waits(p); {
 	case e != nil:
 		p = nil // the peer contacted this host first
 	case waits && t.k.Mark == CopyMark:
 		return t.drop(DropNotSession)
 	case waits:
-		return t.handOverMiss(key, nil)
+		return t.handOverMiss(key, nil, p != nil)
 	}
 	if t.c.proto == ip6.ICMPv6 && t.c.kind <= errorLast && t.c.isWhole() {
 		return t.handOverError(key, e)
@@ -87,16 +87,29 @@ func (t outward) egress(next uint8) Verdict {
 	return t.sendInSession(p, next)
 }
 
+// waits reports whether a packet is to wait for the daemon, which sends what has waited for the
+// session's entry. A GSO packet is cut first, and its segments wait.
+func (t outward) waits(p *Session) bool {
+	return p.is(Held) && t.k.Mark != HeldMark && (t.k.Mark == CopyMark || t.isCutFirst() || !p.Live.Written)
+}
+
+func (t outward) isCutFirst() bool {
+	return t.k.GSO != 0 && t.s.Host.Segdev != 0 && !t.k.isSegmented()
+}
+
 // handOverMiss hands a packet that needs a session to the daemon; e: its pending peer,
-// whose allowance it exceeds. A GSO packet is cut before.
-func (t outward) handOverMiss(key Key, e *Pending) Verdict {
-	if t.k.GSO != 0 && t.s.Host.Segdev != 0 && !t.k.isSegmented() {
+// whose allowance it exceeds; held: it waits for its turn. A GSO packet is cut before.
+func (t outward) handOverMiss(key Key, e *Pending, held bool) Verdict {
+	if t.isCutFirst() {
 		return t.toSegdev()
 	}
 	about := Event{Key: key}
+	if held {
+		about.Packets = 1
+	}
 	if e != nil {
 		t.aboutPending(&about, e, key)
-	} else if _, known := t.s.Known[key.Remote]; !known && t.s.exceeds(t.now, RateMisses, missesMost) {
+	} else if _, known := t.s.Known[key.Remote]; !held && !known && t.s.exceeds(t.now, RateMisses, missesMost) {
 		t.count(DropMissRate)
 		return t.dropSilently()
 	}
@@ -330,7 +343,7 @@ func (t outward) sendPending(key Key, e *Pending, next uint8) Verdict {
 		return t.toSegdev()
 	}
 	if !e.allows(t.k.Len) {
-		return t.handOverMiss(key, e)
+		return t.handOverMiss(key, e, false)
 	}
 	t.out.Src = roam.ILV{L64: e.LocalL64, NID: key.Local}
 	t.out.Dst = roam.ILV{L64: e.RemoteL64, NID: key.Remote}

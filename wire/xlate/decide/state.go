@@ -121,6 +121,7 @@ type Session struct {
 
 // Live is the programs' state of a session. Ticks are 2^20 ns.
 type Live struct {
+	Written                 bool   // the line of the session is written
 	Birth, Seq              uint32 // Hint, PathBytes and LifeTold belong to that Seq
 	UnansweredTx            uint32 // ticks; 0: never, as of those that follow
 	LastTx, LastRx          uint32
@@ -292,7 +293,7 @@ func (s *State) find(k Key) *Session {
 func (p *Session) live() *Live {
 	l := p.Live
 	if l.Birth != p.Birth {
-		*l = Live{Birth: p.Birth}
+		*l = Live{Birth: p.Birth, Written: l.Written}
 	}
 	if l.Seq != p.Seq {
 		l.Seq, l.Hint, l.LifeTold, l.PathBytes = p.Seq, 0, false, [MaxPaths]uint32{}

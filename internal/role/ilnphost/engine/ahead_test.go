@@ -15,7 +15,9 @@ import (
 // ask of while it writes an entry.
 type asked struct {
 	table
+	t        *testing.T
 	o        *outside
+	met      int // of the packets, so many that were handed over beside the entry
 	requests chan dataplane.Event
 	left     []dataplane.Event // in the ring
 	seen     [][]byte          // what had been sent before local programs could send past the daemon
@@ -34,6 +36,9 @@ func (p *asked) IsRead(<-chan dataplane.Event) bool {
 
 func (p *asked) Upsert(entry ilnp.Entry, turn dataplane.Turn) error {
 	if _, exists := p.entries[entry.Key]; !exists && !entry.Preinstalled {
+		if n := turn.Held(); n != p.met {
+			p.t.Errorf("%d packets met, want %d", n, p.met)
+		}
 		turn.Held()
 		p.seen = slices.Clone(p.o.resent)
 	}
@@ -54,7 +59,7 @@ func numbersOf(packets [][]byte) (list []uint16) {
 func TestNothingOvertakesTheFirst(t *testing.T) {
 	p := &asked{table: table{entries: make(map[ilnp.SessionKey]ilnp.Entry)}, requests: make(chan dataplane.Event, 16)}
 	e, o, _ := attached(t, &p.table, nil)
-	p.o, e.cfg.Plane = o, p
+	p.t, p.o, p.met, e.cfg.Plane = t, o, 2, p
 	number := func(seq uint16) dataplane.Event {
 		b := built(t)(ilnpwire.BuildEcho(e.sessionAddr(ourNID), e.sessionAddr(peerNID), ilnp.Nonce{}, true, 1, seq, nil))
 		return dataplane.Event{Kind: dataplane.Miss, Key: sessionKey, Packet: b}
@@ -64,7 +69,9 @@ func TestNothingOvertakesTheFirst(t *testing.T) {
 	broken := number(8)
 	broken.Packet = broken.Packet[:41]
 	p.requests <- number(2)
-	p.left = []dataplane.Event{another, number(3), broken, number(4)}
+	third := number(3)
+	third.Packets, broken.Packets = 1, 1
+	p.left = []dataplane.Event{another, third, broken, number(4)}
 	e.later = []dataplane.Event{number(1)}
 	e.handlePlane(time.Now(), number(0))
 	e.drain(time.Now())

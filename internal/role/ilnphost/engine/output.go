@@ -75,7 +75,7 @@ func (e *Engine) upsert(now time.Time, p ilnp.Entry) {
 	e.want(pathsOf(p))
 	err := e.cfg.Plane.Upsert(p, dataplane.Turn{
 		Before: func() { e.lastLook(p.Key) },
-		Held:   func() { e.sendHeld(now, p.Key) },
+		Held:   func() int { return e.sendHeld(now, p.Key) },
 	})
 	if _, made := e.entries[p.Key]; err != nil && !made {
 		// It has no entry, and release must know. Each packet tries again.

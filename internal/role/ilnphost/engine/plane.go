@@ -163,17 +163,22 @@ type ahead struct {
 	held, excess int // packets
 }
 
-// sendHeld sends what was held of local programs for a session that gets its entry, and what is on its way here of it.
-// Meanwhile all that they send to that alias is handed over, so nothing overtakes these packets.
-func (e *Engine) sendHeld(now time.Time, k ilnp.SessionKey) {
-	held, excess := e.held.Packets(k), e.excess.Packets(k)
-	for _, packet := range slices.Concat(held, excess) {
-		e.resend(packet)
+// sendHeld sends what was held of local programs for a session that gets its entry, once, and what is on its way
+// here of it. Meanwhile all that they send to that alias is handed over, so nothing overtakes these packets. It returns
+// how many of these it has met.
+func (e *Engine) sendHeld(now time.Time, k ilnp.SessionKey) (met int) {
+	if a := e.ahead; a.key != k || !a.at.Equal(now) {
+		held, excess := e.held.Packets(k), e.excess.Packets(k)
+		for _, packet := range slices.Concat(held, excess) {
+			e.resend(packet)
+		}
+		e.ahead = ahead{k, now, len(held), len(excess)}
 	}
 	takes := func(ev dataplane.Event) bool {
 		if ev.Kind != dataplane.Miss || ev.Key != k || len(ev.Packet) == 0 {
 			return false
 		}
+		met += ev.Packets
 		if e.isSound(ev.Packet) {
 			e.resend(ev.Packet)
 		}
@@ -181,7 +186,7 @@ func (e *Engine) sendHeld(now time.Time, k ilnp.SessionKey) {
 	}
 	e.later = slices.DeleteFunc(e.later, takes)
 	e.takeLate(e.cfg.Plane.Requests(), takes)
-	e.ahead = ahead{k, now, len(held), len(excess)}
+	return met
 }
 
 // isSound finishes the checksum of a first packet, which is only a seed where a driver was to finish it. It counts a
