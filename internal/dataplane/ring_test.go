@@ -11,11 +11,16 @@ import (
 
 // ending is a ring of one record, and then an error.
 type ending struct {
-	err  error
-	read int
+	t       *testing.T
+	handing *atomic.Bool
+	err     error
+	read    int
 }
 
 func (e *ending) ReadInto(rec *ringbuf.Record) error {
+	if !e.handing.Load() {
+		e.t.Error("a record leaves the ring and nobody has it")
+	}
 	e.read++
 	if e.read > 1 {
 		return e.err
@@ -29,24 +34,57 @@ func (e *ending) ReadInto(rec *ringbuf.Record) error {
 func TestReaderOfABrokenRingEnds(t *testing.T) {
 	broken := errors.New("bad descriptor")
 	for _, tt := range []struct{ err, want error }{{broken, broken}, {ringbuf.ErrClosed, nil}, {os.ErrClosed, nil}} {
-		r, taken := &ending{err: tt.err}, 0
-		var handing atomic.Bool
-		err := readRing(r, &handing, func([]byte) bool {
-			taken++
-			if !handing.Load() {
-				t.Error("nobody has the record that is being taken")
+		for _, waits := range []bool{true, false} {
+			var handing atomic.Bool
+			r, taken := &ending{t: t, handing: &handing, err: tt.err}, 0
+			wait := func() error {
+				if handing.Load() {
+					t.Error("somebody still has the record that was taken")
+				}
+				if waits && taken > 0 {
+					return tt.err
+				}
+				return nil
 			}
-			return true
-		})
-		if handing.Load() {
-			t.Error("somebody still has the record that was taken")
-		}
-		if !errors.Is(err, tt.want) || r.read != 2 || taken != 1 {
-			t.Errorf("ring with %v: ended with %v, %d times read, %d records", tt.err, err, r.read, taken)
+			err := readRing(r, wait, &handing, func([]byte) bool {
+				taken++
+				if !handing.Load() {
+					t.Error("nobody has the record that is being taken")
+				}
+				return true
+			})
+			if handing.Load() {
+				t.Error("somebody still has the record that was taken")
+			}
+			reads := 2
+			if waits {
+				reads = 1
+			}
+			if !errors.Is(err, tt.want) || r.read != reads || taken != 1 {
+				t.Errorf("ring with %v: ended with %v, %d times read, %d records", tt.err, err, r.read, taken)
+			}
 		}
 	}
-	r := &ending{err: broken}
-	if err := readRing(r, new(atomic.Bool), func([]byte) bool { return false }); err != nil || r.read != 1 {
+	var handing atomic.Bool
+	r := &ending{t: t, handing: &handing, err: broken}
+	err := readRing(r, func() error { return nil }, &handing, func([]byte) bool { return false })
+	if err != nil || r.read != 1 {
 		t.Errorf("nobody takes the records: %v, %d times read", err, r.read)
+	}
+}
+
+// TestReaderGoesOnAfterNothing: a wakeup without a record is no error.
+func TestReaderGoesOnAfterNothing(t *testing.T) {
+	var handing atomic.Bool
+	r := &ending{t: t, handing: &handing, err: os.ErrDeadlineExceeded}
+	waits := 0
+	err := readRing(r, func() error {
+		if waits++; waits > 3 {
+			return os.ErrClosed
+		}
+		return nil
+	}, &handing, func([]byte) bool { return true })
+	if err != nil || waits != 4 {
+		t.Errorf("%v after %d wakeups", err, waits)
 	}
 }
