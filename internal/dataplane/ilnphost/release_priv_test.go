@@ -63,3 +63,22 @@ func TestHeldPacketsGoFirst(t *testing.T) {
 	r.must(r.Upsert(entry, Turn{Held: func() int { return 7 }})) // of which one never gets here
 	leaves("when the daemon has waited in vain", 0)
 }
+
+// TestAliasIsFoundAtOnce: while the daemon sends what it has held, what the peer answers is the session's, also where
+// the peer's NID is no alias of it.
+func TestAliasIsFoundAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	entry, turns := entryFor(there), 0
+	entry.Key.Remote = 2
+	r.must(r.Upsert(entry, Turn{Held: func() int {
+		turns++
+		if v, out := r.ingress(knock(at(there, theirs), theirNonce)); v != passOn || len(r.events()) > 0 {
+			t.Errorf("verdict %d, %d bytes", v, len(out))
+		}
+		return 0
+	}}))
+	if turns != 1 {
+		t.Errorf("%d turns", turns)
+	}
+}

@@ -130,6 +130,9 @@ func (p *Plane) Upsert(entry ilnp.Entry, turn Turn) error {
 	tables := p.tables.wanted(&p.uplinks, entry, &row)
 	kept = errors.Join(kept, p.tables.set(tables, &row), p.macs.set(entry, row))
 	more, err := p.addAccepted(entry.Key, old, row, more)
+	if err == nil && !exists {
+		kept = errors.Join(kept, p.setCollisions(entry, row)) // first: its peer's packets find it at once, or wait
+	}
 	if err == nil && settled {
 		err = p.publish(row, turn.Before)
 	} else if err == nil {
@@ -140,17 +143,20 @@ func (p *Plane) Upsert(entry ilnp.Entry, turn Turn) error {
 	}
 	if err != nil {
 		if !exists {
+			p.collisions.forget(p.objs.NidCollisions, entry.Key)
 			p.slots.leave(row.Slot)
 		}
 		return fmt.Errorf("write session with %s: %w", entry.RemoteNID, err)
 	}
 	p.known[entry.Key] = row
 	p.changed.set(row.Slot, entry.Key)
-	err = errors.Join(kept, p.setCollisions(entry, row))
+	if exists {
+		kept = errors.Join(kept, p.setCollisions(entry, row))
+	}
 	p.keepAccepted(entry.Key, old, row, more)
 	p.tables.follow(old, row, tables)
 	p.macs.follow(old, row)
-	return err
+	return kept
 }
 
 // publishNew publishes a session whose correspondent may have spoken plain IPv6 to
