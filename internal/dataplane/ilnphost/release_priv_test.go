@@ -69,11 +69,12 @@ func TestHeldPacketsGoFirst(t *testing.T) {
 func TestAliasIsFoundAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.uplink(here)
-	entry, turns := entryFor(there), 0
+	r.must(r.SetRecord(listed(at(there, theirs))))
+	entry, turns := entryFor(else1), 0
 	entry.Key.Remote = 2
 	r.must(r.Upsert(entry, Turn{Held: func() int {
 		turns++
-		if v, out := r.ingress(knock(at(there, theirs), theirNonce)); v != passOn || len(r.events()) > 0 {
+		if v, out := r.ingress(knock(at(else1, theirs), theirNonce)); v != passOn || len(r.events()) > 0 {
 			t.Errorf("verdict %d, %d bytes", v, len(out))
 		}
 		return 0
