@@ -155,7 +155,7 @@ static __always_inline enum match match_of(struct __sk_buff *skb, const struct s
 				note_more(skb, p, d, in, 1);
 			return STRANGE_PLACE; /* answers to a pending peer go to the hint, if there is one */
 		}
-		return p->flags & ENTRY_INITIATED && !d->retried ? NOT_NOW : BY_LOCATOR;
+		return p->flags & ENTRY_INITIATED && !d->retried && !d->learned.len ? NOT_NOW : BY_LOCATOR;
 	}
 	if (p->flags & ENTRY_PLAIN)
 		return OTHER_NONCE;

@@ -224,11 +224,9 @@ func retransmitted(t testing.TB, w *world, name string) int {
 	return 0
 }
 
-// straddling is how many bursts in a hundred may be out of order where no delay keeps
-// the proof from coming in the middle of them: a packet that the data plane sees
-// between the last look at its ring and the writing of the session's entry is
-// delivered after those behind it. On an idle machine that takes some ten microseconds.
-const straddling = 2
+// stalled is among how many bursts one may be out of order where no delay keeps the proof from coming in the middle
+// of them: two processors deliver them, and one may stand still for a while, which a capture has shown.
+const stalled = 400
 
 // TestHold has hosts that Roam may admit come from locators that no record lists, with
 // no state on either side: that what they send first waits for their validation, or for the proof of their keys,
@@ -262,7 +260,7 @@ func TestHold(t *testing.T) {
 			}
 			most, rounds := 0, max(count/c.share/holdHosts, 1)
 			if c.delay == 0 {
-				most = 1 + count/c.share*straddling/100
+				most = 1 + count/c.share/stalled
 			}
 			held := func(t *testing.T) {
 				if n := h.run(t, rounds, c.options); n > most {
@@ -282,7 +280,7 @@ func TestHold(t *testing.T) {
 
 // holdTries is how often a round may be made. A packet that is lost, doubled or
 // retransmitted once may be the machine's doing: TCP retransmits when a daemon had to wait
-// for a processor for 200 ms. What is Roam's fault happens again.
+// for a processor for 200 ms. What is Roam's fault happens again, or in more than one of ten rounds.
 const holdTries = 3
 
 // run makes so many rounds of set-ups, and returns how many bursts came out of order. On a path
@@ -293,6 +291,7 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 	testutil.Eventually(t, patience, func() bool { return strings.HasPrefix(h.sink.text(), "ready") },
 		"the server of datagrams")
 	var held uint64
+	faulty := 0
 	for round := range rounds {
 		for try := range holdTries {
 			if round+try > 0 {
@@ -305,6 +304,7 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 			if mixed += more; len(faults) == 0 {
 				break
 			}
+			faulty++
 			t.Logf("round %d, try %d: %s", round, try, strings.Join(faults, "; "))
 			if try == holdTries-1 {
 				t.Errorf("round %d had faults %d times", round, holdTries)
@@ -312,6 +312,9 @@ func (h *holding) run(t *testing.T, rounds int, lossy bool) (mixed int) {
 		}
 	}
 	t.Logf("set-ups: %v; packets held: %d", h.total, held)
+	if faulty > 1+rounds/10 {
+		t.Errorf("%d of %d rounds had faults", faulty, rounds)
+	}
 	if held == 0 && !lossy {
 		t.Error("nothing was held")
 	}

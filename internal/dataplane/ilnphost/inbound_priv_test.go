@@ -226,6 +226,7 @@ func TestInboundOfInitiatedSession(t *testing.T) {
 			counts{"rx_held": 1}, []EventKind{OtherNonce}},
 		{"first nonce", fromPeer(there, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), passOn, deliveredNonce, []EventKind{NonceSeen}},
 		{"the same", fromPeer(there, theirNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), passOn, deliveredNonce, nil},
+		{"no nonce, as a GSO packet", fromPeer(there, none, ip6.TCP, tcp(flagACK, 9)), passOn, delivered, nil},
 		{"another", fromPeer(there, wrongNonce, ip6.TCP, tcp(flagSYN|flagACK, 0)), shot, counts{"drop_wrong_nonce": 1}, []EventKind{OtherNonce}},
 	})
 	acts, err := r.Activity(r.keys())

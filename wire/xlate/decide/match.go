@@ -124,7 +124,7 @@ func (t *step) matchBare(p *Session, l *Live, known int, seen bool) match {
 			t.noteMore(p, l, t.src.L64|noLocator)
 		}
 		return strangePlace
-	case p.is(Initiated) && !l.Retried:
+	case p.is(Initiated) && !l.Retried && !l.Learned.Present():
 		return notNow
 	}
 	return byLocator
