@@ -250,3 +250,23 @@ func TestRule(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingCarried: where the machine does not send at any rate without Roam, losses have no figure, and are not
+// 100 %.
+func TestNothingCarried(t *testing.T) {
+	for _, sent := range []float64{46, 100} {
+		plain := &passage{policy: policy{plain: true}, Frame: 1506, Rate: wholeLink, sentPct: sent, goodput: 1}
+		v := &passage{Frame: 1506, Rate: wholeLink, sentPct: 62}
+		v.echoes, v.datagrams, v.datagramsLost = 10, 1000, 10
+		r := result.New("x")
+		figuresOf([]*passage{plain, v}).set(r, "")
+		for _, m := range []string{"echoes_lost_pct", "datagrams_lost_1g_pct"} {
+			if _, has := r.Metrics[m]; has != (sent == 100) || (r.Unmeasured[m] != "") == has {
+				t.Errorf("%v %% sent without Roam: %s is %v, %q", sent, m, r.Metrics[m], r.Unmeasured[m])
+			}
+		}
+		if _, has := r.Metrics["datagrams_lost_pct"]; has {
+			t.Error("datagrams that fill a link count as others")
+		}
+	}
+}

@@ -22,7 +22,8 @@ const (
 
 // figures are what cells without a queue have shown, the worst of each.
 type figures struct {
-	cells                    int     // that were judged against their counterpart
+	carried                  int     // with Roam, at rates that this machine sends
+	cells                    int     // of these, that were judged against their counterpart
 	sent, sentWithout        float64 // least, in per cent: of all cells, of those without Roam
 	echoes, echoesLost       int
 	datagrams, datagramsLost int
@@ -62,6 +63,7 @@ func figuresOf(all []*passage) figures {
 			}
 			continue
 		}
+		f.carried++
 		f.echoes, f.echoesLost = f.echoes+v.echoes, f.echoesLost+v.echoesLost
 		if v.Frame == frameSizes[1] && v.Rate >= wholeLink {
 			f.full, f.fullLost = f.full+v.datagrams, f.fullLost+v.datagramsLost
@@ -82,9 +84,15 @@ func figuresOf(all []*passage) figures {
 func (f figures) set(r *result.Result, prefix string) {
 	r.Set(prefix+"least_sent_pct", f.sent)
 	r.Set(prefix+"least_sent_without_pct", f.sentWithout)
-	r.Set(prefix+"echoes_lost_pct", percent(f.echoesLost, f.echoes))
-	r.Set(prefix+"datagrams_lost_pct", percent(f.datagramsLost, f.datagrams))
-	r.Miss(prefix+"datagrams_lost_1g_pct", "not run, or not carried by this machine")
+	for _, m := range []string{"echoes_lost_pct", "datagrams_lost_pct", "datagrams_lost_1g_pct"} {
+		r.Miss(prefix+m, "not run, or not carried by this machine")
+	}
+	if f.carried > 0 {
+		r.Set(prefix+"echoes_lost_pct", percent(f.echoesLost, f.echoes))
+	}
+	if f.carried > 0 && (f.datagrams > 0 || f.full == 0) {
+		r.Set(prefix+"datagrams_lost_pct", percent(f.datagramsLost, f.datagrams))
+	}
 	if f.full > 0 {
 		r.Set(prefix+"datagrams_lost_1g_pct", percent(f.fullLost, f.full))
 	}
