@@ -47,11 +47,11 @@ static __always_inline int about_pending(struct event *about, struct pending_pee
 	return pending_nonce(e, key, &about->own_nonce);
 }
 
-/* Is a packet to wait for the daemon, which sends what has waited for the session's entry? By the
- * daemon's one store that opens the line nobody waits any more, and it makes that only while the
- * line counts no packet but those that it has got: so none overtakes another.
+/* Adds to the number of packets that wait for the daemon, which sends what has waited for the session's
+ * entry. By the daemon's one store that opens the line nobody waits any more, and it makes that only
+ * while the line counts no packet but those that it has got: so none overtakes another. 0: it is open.
  */
-static __always_inline int takes_turn(const struct session_entry *p)
+static __always_inline int count_waiting(const struct session_entry *p, int more)
 {
 	struct session_live *l = live_of(p);
 
@@ -60,7 +60,7 @@ static __always_inline int takes_turn(const struct session_entry *p)
 
 		if (word >> SETTLED_FLAGS & SETTLED_WRITTEN)
 			return 0;
-		if (__sync_val_compare_and_swap(&l->settled, word, word + 1) == word)
+		if (__sync_val_compare_and_swap(&l->settled, word, word + more) == word)
 			return 1;
 	}
 	return 0;
@@ -75,14 +75,15 @@ static __always_inline int waits(struct __sk_buff *skb, const struct session_ent
 {
 	if (!(p->flags & ENTRY_HELD) || skb->mark == HELD_MARK)
 		return 0;
-	return skb->mark == COPY_MARK || is_cut_first(skb) || takes_turn(p);
+	return skb->mark == COPY_MARK || is_cut_first(skb) || count_waiting(p, 1);
 }
 
 /* Hands a packet over that needs a session. e: the packet exceeds the allowance of this
- * pending peer, which is about to get a session. held: it waits for its turn. A GSO packet
- * is cut before: the daemon would send it again as one packet.
+ * pending peer, which is about to get a session. p: it waits for its turn in that session. A GSO
+ * packet is cut before: the daemon would send it again as one packet.
  */
-__noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e, int held)
+__noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *key, struct pending_peer *e,
+			      const struct session_entry *p)
 {
 	struct event about = {};
 
@@ -93,13 +94,15 @@ __noinline int hand_over_miss(struct __sk_buff *skb, const struct session_key *k
 		return bpf_redirect(this_segdev(), 0);
 	}
 	about.key = *key;
-	about.packets = held;
+	about.packets = !!p;
 	if (e)
 		about_pending(&about, e, key);
-	if (!e && !held && is_missed_often(key))
+	if (!e && !p && is_missed_often(key))
 		count(DROP_MISS_RATE);
 	else if (!tell_packet(skb, ETH_LEN, EV_MISS, &about, RING_REQUESTS))
 		count(DROP_MISS_HANDED_OVER);
+	else if (p)
+		count_waiting(p, -1);
 	return drop_silently(skb);
 }
 
@@ -213,7 +216,7 @@ int ilnp_session_egress(struct __sk_buff *skb)
 	if (e)
 		p = 0; /* it contacted us first */
 	if (p ? waits(skb, p) : !e)
-		return skb->mark == COPY_MARK ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0, !!p);
+		return skb->mark == COPY_MARK ? drop(DROP_NOT_SESSION) : hand_over_miss(skb, &u.key, 0, p);
 	if (c.proto == IPPROTO_ICMPV6 && c.type <= ICMP6_ERROR_LAST && c.fragment == WHOLE)
 		return hand_over_error(skb, &u.key, e);
 	if (p && has_plain_flows(p, &c)) {

@@ -83,3 +83,26 @@ func TestAliasIsFoundAtOnce(t *testing.T) {
 		t.Errorf("%d turns", turns)
 	}
 }
+
+// TestHeldPacketsBeyondTheRing: packets for which the ring to the daemon has no space are lost, and not waited for.
+func TestHeldPacketsBeyondTheRing(t *testing.T) {
+	r := newRig(t)
+	r.uplink(here)
+	const sent = 20_000
+	met, turns := 0, 0
+	r.must(r.Upsert(entryFor(there), Turn{Held: func() int {
+		if turns++; turns > 1 {
+			return 0
+		}
+		r.egress(toPeer(ip6.UDP, udp(9)), func(o *ebpf.RunOptions) { o.Repeat = sent })
+		for {
+			evs := r.events()
+			if met += len(evs); len(evs) == 0 {
+				return met
+			}
+		}
+	}}))
+	if turns != 1 || met == 0 || met == sent {
+		t.Errorf("%d of %d packets got to the daemon, which had %d turns", met, sent, turns)
+	}
+}
