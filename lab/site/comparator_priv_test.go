@@ -41,7 +41,7 @@ func carries(ctx context.Context, t *testing.T, s *Site, c Comparator) {
 		t.Fatal(err)
 	}
 	target, err := s.Compare(ctx, c)
-	testutil.NeedKernel(t, c.Title, !errors.Is(err, ErrUnavailable))
+	testutil.NeedKernel(t, c.Name, !errors.Is(err, ErrUnavailable))
 	if err != nil {
 		t.Fatal(err)
 	}
