@@ -69,4 +69,11 @@ var core = []fault{
 	{"an acknowledgement goes to another locator than the update came from", "ilnp/receive.go",
 		"		if e.L64 == p.Src.L64 {", "		if e.L64 != p.Src.L64 {",
 		"./ilnp", "TestPathsBack"},
+	{"a proof is confirmed before its session has an entry", "ilnp/establishment.go",
+		"	c.refresh(now, s)\n	handshakes{c}.confirmProof(now, s)\n",
+		"	handshakes{c}.confirmProof(now, s)\n	c.refresh(now, s)\n",
+		"./ilnp", "TestProofOrder"},
+	{"places that a peer's rules send from are not asked", "ilnp/remotelocator.go",
+		"(r.preference == rs[0].preference || !r.sends.IsZero())", "r.preference == rs[0].preference",
+		"./sim/ilnphost", "TestPlaceOfARuleIsValidatedLate"},
 }

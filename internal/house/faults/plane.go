@@ -33,6 +33,10 @@ var plane = []fault{
 		"	if (d && (d->birth != p->birth || d->seq != p->seq))\n		renew(p, d);\n	return d;\n",
 		"	if (d && (d->birth != p->birth || d->seq != p->seq)) {\n		renew(p, d);\n		return 0;\n	}\n	return d;\n",
 		"./internal/dataplane/ilnphost", "TestOutboundFollowsTheCorrespondent"},
+	{"packets overtake those that wait for the session's entry", "bpf/ilnp/ilnp_host.bpf.c",
+		"	if (!(p->flags & ENTRY_HELD) || skb->mark == HELD_MARK)\n",
+		"	if (!(p->flags & ENTRY_HELD) || skb->mark != COPY_MARK)\n",
+		"./internal/dataplane/ilnphost", "TestHeldPacketsGoFirst"},
 }
 
 // daemon are faults of the daemon.
@@ -47,4 +51,7 @@ var daemon = []fault{
 	{"sessions are not saved", "internal/role/ilnphost/engine/saver.go",
 		"	if s.at.IsZero() && s.file != \"\" {", "	if s.at.IsZero() && s.file != \"\" && s.writing {",
 		"./internal/role/ilnphost/engine", "TestSaversWriteInTheirTime"},
+	{"a record of a ring is in neither the ring nor a hand", "internal/dataplane/ring.go",
+		"		handing.Store(true)\n		more, err := takeAll", "		more, err := takeAll",
+		"./internal/dataplane", "TestReaderOfABrokenRingEnds"},
 }
