@@ -66,10 +66,12 @@ func (t *lineTable) shut(slot uint32) { atomic.StoreUint64(&t.lines[slot].Settle
 // write makes a line that of an entry. A program that runs meanwhile sees by the last
 // word that the others may change.
 func (t *lineTable) write(row bpfSessionEntry) {
-	t.shut(row.Slot)
-	if word := t.prepare(row); row.Flags&bpfEntryFlagsENTRY_HELD == 0 {
-		atomic.StoreUint64(&t.lines[row.Slot].Settled, word)
+	if row.Flags&bpfEntryFlagsENTRY_HELD != 0 {
+		t.prepare(row)
+		return // it is shut, and programs count in it
 	}
+	t.shut(row.Slot)
+	atomic.StoreUint64(&t.lines[row.Slot].Settled, t.prepare(row))
 }
 
 // prepare writes all of a line that is shut but its last word, which it returns.

@@ -88,3 +88,17 @@ func TestMomentOf(t *testing.T) {
 		t.Errorf("never is %v", got)
 	}
 }
+
+// TestLineOfAHeldEntry: to write the line of an entry with ENTRY_HELD keeps what programs have counted in it, and it
+// opens for that count alone.
+func TestLineOfAHeldEntry(t *testing.T) {
+	lines := &lineTable{lines: make([]bpfSessionLive, 2)}
+	row := bpfSessionEntry{Slot: 1, Flags: bpfEntryFlagsENTRY_HELD}
+	lines.lines[1].Settled = 3
+	lines.write(row)
+	row.Flags = 0
+	word := lines.prepare(row)
+	if lines.open(1, 2, word) || !lines.open(1, 3, word) || lines.lines[1].Settled != word {
+		t.Errorf("the word is %x, want %x", lines.lines[1].Settled, word)
+	}
+}
