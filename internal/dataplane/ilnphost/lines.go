@@ -89,18 +89,24 @@ func (t *lineTable) open(slot uint32, packets int, word uint64) bool {
 	return atomic.CompareAndSwapUint64(&t.lines[slot].Settled, uint64(packets), word)
 }
 
-// heldMost bounds how long packets of local programs go to the daemon. One of them may not get there.
-const heldMost = 5 * time.Millisecond
+// heldMost bounds how long packets of local programs go to the daemon, but for so many turns: this process may have
+// waited for a processor all the time. One of the packets may not get there.
+const (
+	heldMost  = 5 * time.Millisecond
+	heldTurns = 3
+)
 
 // endHeld has programs send by an entry with ENTRY_HELD once all that they have handed over has had its turn, as
 // held counts it: then the line is that of the entry without the flag, and programs heed the line first. It reports
 // whether that is all.
 func (t *lineTable) endHeld(without bpfSessionEntry, held func() int) bool {
 	word, n := t.prepare(without), 0
-	for began := time.Now(); time.Since(began) < heldMost; runtime.Gosched() {
+	began := time.Now()
+	for turns := 0; turns < heldTurns || time.Since(began) < heldMost; turns++ {
 		if n += held(); t.open(without.Slot, n, word) {
 			return true
 		}
+		runtime.Gosched()
 	}
 	return false
 }
