@@ -28,7 +28,7 @@ enum event_kind {
 	EV_PER_FLOW,    /* urgent: the peer's probe asks for TCP to be spread by connection */
 	EV_STALL,       /* urgent: TCP retransmits after a time-out, or much of its data, in a session with several paths */
 	EV_QUEUE,       /* urgent: segments of such a session wait in queues */
-	EV_MORE,        /* urgent: more packets have come from a locator that is not validated */
+	EV_MORE,        /* urgent: more packets have come from a locator that is not validated, or were refused there */
 	EV_ACKED,       /* unvalidated: as EV_PENDING, for a packet that acknowledges our SYN-ACK to that very locator */
 };
 
@@ -46,7 +46,9 @@ struct event {
 	__u16 encap;          /* the nonce came in UDP */
 	enum rule_found rule;   /* EV_PENDING, EV_OTHER_NONCE, EV_RULE */
 	__u32 bytes;            /* of the packet; EV_MORE: of all packets from there, */
-	__u32 packets;          /* and their number; EV_PENDING: of packets that have gone to the peer that is answered there */
+	__u32 packets;          /* and their number; EV_PENDING: of packets that have gone to the peer that is answered there;
+				 * EV_MISS: 1 if the packet waits for its turn (ENTRY_HELD)
+				 */
 };
 
 struct packet_event {

@@ -52,7 +52,7 @@ type Event struct {
 	Found        ilnp.FoundRule
 	Encapsulated bool   // the nonce came in UDP
 	Bytes        int    // of the packet seen, from its IPv6 header; More: in all
-	Packets      int    // More: how many; PendingPeer: that have gone to the pending peer
+	Packets      int    // More: how many; PendingPeer: that have gone to the pending peer; Miss: 1 if it waits for its turn (Turn.Held)
 	Packet       []byte // whole, from its IPv6 header, where the kind has one
 }
 
