@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +94,9 @@ func (p Parameter) check(v any) error {
 	}
 	switch v := v.(type) {
 	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%g is no finite number", v)
+		}
 		if p.Min != nil && v < *p.Min || p.Max != nil && v > *p.Max {
 			return fmt.Errorf("%g is not within %s", v, p.span())
 		}

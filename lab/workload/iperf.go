@@ -40,16 +40,15 @@ type Iperf struct {
 	wrote  IperfRecord
 }
 
-// IperfRecord is what both ends of a test wrote: the client a report in JSON, the server text.
-type IperfRecord struct{ Client, Server string }
+// IperfRecord is the report in JSON that the client of a test wrote.
+type IperfRecord struct{ Client string }
 
 // IperfReport is the client's final report.
 type IperfReport struct {
 	Mbps        float64   // received, over the whole test
 	Bytes       float64   // received
-	LostPackets int       // UDP only
+	LostPackets int       // UDP only: of which a later one came. Package udpflow counts all
 	Packets     int       // UDP only
-	Misordered  int       // UDP only: received after one with a higher number
 	Retransmits int       // TCP only
 	Streams     []float64 // TCP only: Mb/s received, of each connection
 	Samples     []float64 // Mb/s per interval as the client saw it
@@ -71,7 +70,6 @@ func StartIperf(ctx context.Context, server, client *topo.Host, opt IperfOptions
 	total := uint64(0)
 	i.server, err = start(server.AppCommand(ctx, opt.wrapped(prog, "-s", "-1", "-p", port, "-f", "k", "-i", "0.5",
 		"--forceflush")...), func(p *process, line string) {
-		i.collect(&i.wrote.Server, line)
 		if seconds, rate, ok := serverInterval(line); ok && rate > 0 {
 			total += uint64(rate * seconds)
 			p.grow(total, fmt.Sprintf("%.1f Mb/s", rate/1000))
@@ -157,13 +155,9 @@ func (i *Iperf) Wait(ctx context.Context) (IperfReport, error) {
 	return r, perr
 }
 
-// Record waits for the end of the test and returns what both ends wrote. Only the server knows the
-// order of datagrams, so the test ends when it does.
+// Record waits for the end of the test and returns what the client wrote.
 func (i *Iperf) Record(ctx context.Context) (IperfRecord, error) {
 	err := i.client.wait(ctx)
-	if err == nil && i.opt.UDP {
-		err = i.server.wait(ctx)
-	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.wrote, err
@@ -200,11 +194,7 @@ type iperfSum struct {
 	Packets     int     `json:"packets"`
 }
 
-// misordered is the line of the server's text output about one stream of datagrams; there is none if
-// all came in order. The client's JSON does not have the number unless the client receives.
-var misordered = regexp.MustCompile(`(?m)^\[SUM\].* sec +(\d+) datagrams received out-of-order$`)
-
-// Report reads what both ends wrote. With UDP it uses the receiver's sum, if present.
+// Report reads what the client wrote. It uses the receiver's sum, if present.
 func (w IperfRecord) Report() (IperfReport, error) {
 	var doc struct {
 		Intervals []struct {
@@ -216,9 +206,6 @@ func (w IperfRecord) Report() (IperfReport, error) {
 			Received *iperfSum `json:"sum_received"`
 			Streams  []struct {
 				Receiver *iperfSum `json:"receiver"`
-				UDP      struct {
-					Misordered int `json:"out_of_order"`
-				} `json:"udp"`
 			} `json:"streams"`
 			CPU struct {
 				Host   float64 `json:"host_total"`
@@ -241,12 +228,7 @@ func (w IperfRecord) Report() (IperfReport, error) {
 	if s := doc.End.Received; s != nil {
 		r.Bytes, r.Mbps = s.Bytes, s.BPS/1e6
 	}
-	for _, m := range misordered.FindAllStringSubmatch(w.Server, -1) {
-		n, _ := strconv.Atoi(m[1]) // digits
-		r.Misordered += n
-	}
 	for _, s := range doc.End.Streams {
-		r.Misordered += s.UDP.Misordered
 		if s.Receiver != nil {
 			r.Streams = append(r.Streams, s.Receiver.BPS/1e6)
 		}

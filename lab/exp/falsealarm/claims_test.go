@@ -16,6 +16,7 @@ import (
 // fault is what one mode shows beside what it should; cells count from 1.
 type fault struct {
 	left  int // a cell in which the mobile host keeps off a link for a while
+	early int // a cell in which it does so from the beginning to the end
 	taken int // a cell in which the other end takes the other link for a while
 	whole int // a cell whose links are not impaired
 }
@@ -62,7 +63,7 @@ func records(t *testing.T, p exp.Params, mode string, f fault) *seen {
 				share = 5000
 			}
 			mine, others := share, share
-			if while && cell == f.left && link == "net2" {
+			if (while && cell == f.left || cell > 0 && cell == f.early) && link == "net2" {
 				mine = 0
 			}
 			if while && cell == f.taken {
@@ -101,6 +102,7 @@ func TestEachClaimSeesRed(t *testing.T) {
 			id := mode + "-" + cell
 			cases = append(cases,
 				exptest.Case{Name: id + " left", Red: []string{id}, Judge: judged(mode, fault{left: i + 1})},
+				exptest.Case{Name: id + " left at once", Red: []string{id}, Judge: judged(mode, fault{early: i + 1})},
 				exptest.Case{Name: id + " taken", Red: []string{id}, Judge: judged(mode, fault{taken: i + 1})},
 				exptest.Case{Name: id + " not impaired", Grey: []string{id}, Judge: judged(mode, fault{whole: i + 1})})
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	window    = 400 * time.Millisecond // shorter than any path is avoided for
-	leastUse  = 5                      // per cent of the bytes that an end sends: a link that it uses
-	judgeFrom = 500 * time.Millisecond // after the impairment began: a window of the time before it is no part of the cell
+	window   = 400 * time.Millisecond // shorter than any path is avoided for
+	leastUse = 5                      // per cent of the bytes that an end sends: a link that it uses
+	settled  = window + every         // before the impairment, in which one window shows what was in use until then
 )
 
 // move is that an end has left a link or taken another one.
@@ -120,8 +120,8 @@ func judge(env *exp.Env, all []*seen) {
 		for i, cell := range cells {
 			from := v.start.Add(begin(p, i))
 			to := from.Add(p.Seconds("cell_s"))
-			mobile := moves(v.readings, func(k reading) map[string]uint64 { return k.up }, from.Add(judgeFrom), to)
-			other := moves(v.readings, func(k reading) map[string]uint64 { return k.own }, from.Add(judgeFrom), to)
+			mobile := moves(v.readings, func(k reading) map[string]uint64 { return k.up }, from.Add(-settled), to)
+			other := moves(v.readings, func(k reading) map[string]uint64 { return k.own }, from.Add(-settled), to)
 			r.Set(v.mode+"_"+cell+"_moves", float64(len(mobile)+len(other)))
 			for k, list := range [][]move{mobile, other} {
 				for _, m := range list {

@@ -25,6 +25,8 @@ type fault struct {
 	once   float64 // of one run
 	mptcp  float64
 	lost   int     // datagrams, in one run
+	last   bool    // these are the last ones that were sent
+	few    bool    // fewer datagrams were sent than the cell wants
 	least  float64 // of the slowest connection in one run, in place of a sound one
 	held   float64 // ms for which a connection stands still besides
 	single float64 // ms more where Multipath TCP has one link
@@ -58,26 +60,29 @@ func tcpRecord(mbps ...float64) record {
 			`"end":{"streams":[%s],"sum_sent":{"bits_per_second":%f,"retransmits":3},`+
 			`"sum_received":{"bits_per_second":%f},"cpu_utilization_percent":{"host_total":9,"remote_total":9}}}`,
 			1.2e6*sum, strings.Join(streams, ","), 1.1e6*sum, 1e6*sum)},
-		sockets: [2]string{counters(4), counters(4)}, drops: map[string]uint64{"cut": 7, "queue": 2, "refused": 1},
+		drops: map[string]uint64{"cut": 7, "queue": 2, "refused": 1},
 	}
 }
 
-// udpRecord is what it writes of 20,000 datagrams; one in a hundred comes late.
-func udpRecord(lost, late, before, after int) record {
-	return record{
-		iperf: workload.IperfRecord{
-			Client: fmt.Sprintf(`{"end":{"streams":[{"udp":{"lost_packets":%d,"out_of_order":0}}],`+
-				`"sum":{"bits_per_second":95e6,"lost_packets":%d,"packets":20000,"sender":true}}}`, lost, lost),
-			Server: fmt.Sprintf("[  5]   0.00-8.00   sec  90.6 MBytes  95000 Kbits/sec  0.019 ms  %d/20000 (0%%)  receiver\n"+
-				"[SUM]  0.0-8.0 sec  %d datagrams received out-of-order\n", lost, late),
-		},
-		sockets: [2]string{counters(before), counters(after)},
+// udpRecord is the record of a second of the cell's datagrams, of which one in a hundred comes late and some are lost:
+// without last those in the middle.
+func udpRecord(t *testing.T, c cell, lost int, last bool, buffers int) datagrams {
+	t.Helper()
+	n, all := 0, c.perSecond()
+	first := all / 2
+	if last {
+		first = all - lost
 	}
-}
-
-// counters is a part of /proc/net/snmp6.
-func counters(full int) string {
-	return fmt.Sprintf("Udp6InErrors                    \t99\nUdp6RcvbufErrors                \t%d\n", full)
+	pause := time.Second/time.Duration(all) + 1
+	return datagrams{
+		want: float64(all), buffers: buffers, drops: map[string]uint64{"queue": 2},
+		flow: exptest.UDP(t, time.Duration(all)*pause, pause, 10*ms, func(d *exptest.Datagram) {
+			d.Lost = n >= first && n < first+lost
+			if n++; n%100 == 1 {
+				d.Delay += 2 * pause
+			}
+		}),
+	}
 }
 
 // measured reads the records of three runs of a cell, just within the bounds: over the better link
@@ -109,8 +114,12 @@ func measured(t *testing.T, c cell, f fault) outcome {
 			by[both] = tcpRecord((mbps-least)/2, least, (mbps-least)/2)
 		}
 		if c.udp > 0 {
-			full := map[bool]int{f.full && i == 0: 1}[true]
-			by = map[string]record{both: udpRecord(map[int]int{1: f.lost}[i], 200-10*i, 3, 3+full)}
+			d := udpRecord(t, c, map[int]int{1: f.lost}[i], f.last, map[bool]int{f.full && i == 0: 1}[true])
+			if f.few && i == 1 {
+				d.want *= 1.02
+			}
+			o.addUDP(d)
+			continue
 		}
 		for _, arm := range c.arms() {
 			if err := o.add(arm, by[arm]); err != nil {
@@ -185,6 +194,8 @@ func TestEachClaimSeesRed(t *testing.T) {
 			add("Multipath TCP over one link", nil, []string{"death-mptcp"}, map[string]fault{"death": {single: 1905}})
 		}
 		add("a full socket", nil, []string{"udp-lost"}, map[string]fault{"udp": {lost: 1, full: true}})
+		add("too few sent", nil, []string{"udp-lost"}, map[string]fault{"udp": {few: true}})
+		add("the last ones lost", []string{"udp-lost"}, nil, map[string]fault{"udp": {lost: 3, last: true}})
 		for id, bad := range faults {
 			add(id, append([]string{id}, also[id]...), nil, bad)
 		}
@@ -219,7 +230,7 @@ func TestFiguresBeside(t *testing.T) {
 	}
 	judged(t, unequal[6], fault{})(r) // flows
 	for metric, want := range map[string]float64{
-		"udp_misordered_pct": 1, "udp_rcvbuf_errors": 0, "udp_both_mbps": 95, "udp_overflow": 0, "tcp_overflow": 27,
+		"udp_misordered_pct": 100 * 84 / 8315.0, "udp_rcvbuf_errors": 0, "udp_sent_pct": 100, "udp_overflow": 6, "tcp_overflow": 27,
 		"tcp_alone_mbps": 95, "tcp_mptcp_mbps": 178.6, "flows_least": 0.11,
 		"death_roam_worst_ms": 400, "death_roam_hits": 3, "death_roam_ms": 300, "death_mptcp_hits": 3, "death_mptcp_ms": 310,
 	} {
@@ -238,9 +249,7 @@ func TestFiguresBeside(t *testing.T) {
 // A record that lacks something is an error, not a figure.
 func TestBadRecords(t *testing.T) {
 	for name, rec := range map[string]record{
-		"no report":   {sockets: [2]string{counters(1), counters(1)}},
-		"no counters": {iperf: tcpRecord(1).iperf, sockets: [2]string{counters(1), "Udp6InErrors 1\n"}},
-		"no number":   {iperf: tcpRecord(1).iperf, sockets: [2]string{"Udp6RcvbufErrors x\n", counters(1)}},
+		"no report": {}, "no JSON": {iperf: workload.IperfRecord{Client: "iperf3: error"}},
 	} {
 		var o outcome
 		if err := o.add(both, rec); err == nil {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"roam/lab/linkem"
 	"roam/lab/result"
 	"roam/lab/scene"
-	"roam/lab/topo"
 	"roam/lab/workload"
 )
 
@@ -120,16 +118,22 @@ func (c cell) arms() []string {
 }
 
 func run(ctx context.Context, env *exp.Env, cells []cell) error {
-	return eachCell(env, cells, func(c cell) { c.miss(env.Result) }, func(c cell) error {
+	each := result.Table{Title: "Every run", Columns: []string{"cell", "links", "Mb/s of one run after the other"}}
+	err := eachCell(env, cells, func(c cell) { c.miss(env.Result) }, func(c cell) error {
 		if c.death {
 			return c.runDeath(ctx, env)
 		}
 		o, err := exp.Cell(env, c.name, func(*exp.Window) (outcome, error) { return c.measure(ctx, env) })
 		if err == nil {
 			o.metrics(c, env.Result)
+			o.runs(c, &each)
 		}
 		return err
 	})
+	if len(each.Rows) > 0 {
+		env.Result.Tables = append(env.Result.Tables, each)
+	}
+	return err
 }
 
 // comparedAlways is the cell in which Multipath TCP is compared whatever the parameters say.
@@ -187,16 +191,28 @@ func (c cell) measure(ctx context.Context, env *exp.Env) (o outcome, err error) 
 	env.View.Phase("cell %s", c.name)
 	for i := range env.Params.Int("runs") {
 		for _, arm := range c.arms() {
-			rec, err := c.load(ctx, env, fmt.Sprintf("%s%s%d", c.name, arm, i), arm)
-			if err == nil {
-				err = o.add(arm, rec)
-			}
-			if err != nil {
+			if err := c.once(ctx, env, fmt.Sprintf("%s%s%d", c.name, arm, i), arm, &o); err != nil {
 				return o, err
 			}
 		}
 	}
 	return o, nil
+}
+
+// once runs one arm once and adds its record.
+func (c cell) once(ctx context.Context, env *exp.Env, name, which string, o *outcome) error {
+	if c.udp > 0 {
+		d, err := c.loadUDP(ctx, env, name)
+		if err == nil {
+			o.addUDP(d)
+		}
+		return err
+	}
+	rec, err := c.load(ctx, env, name, which)
+	if err == nil {
+		err = o.add(which, rec)
+	}
+	return err
 }
 
 // access returns the links of an arm.
@@ -244,7 +260,7 @@ func (c cell) load(ctx context.Context, env *exp.Env, name, which string) (rec r
 	p, system := env.Params, arm.Arm(arm.Roam)
 	opt := workload.IperfOptions{
 		Name: "iperf3 " + which, Target: "cn1", Port: 5201, Seconds: p.Int("load_s"), Interval: 0.5, CC: c.cc,
-		Parallel: c.flows, UDP: c.udp > 0, Mbps: c.udp,
+		Parallel: c.flows,
 	}
 	if which == mptcp {
 		system, opt.Wrap = arm.MPTCP, arm.MPTCP.Wrap()
@@ -254,24 +270,11 @@ func (c cell) load(ctx context.Context, env *exp.Env, name, which string) (rec r
 		return rec, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if opt.UDP { // the claim is about datagrams from the first second on
-		first := opt
-		first.Mbps, first.Seconds, first.Port = 1, 1, 5200
-		if rec, err = transfer(ctx, s, first); err == nil {
-			_, err = rec.iperf.Report()
-		}
-		if err != nil {
-			return rec, err
-		}
-	}
 	return transfer(ctx, s, opt)
 }
 
 // transfer runs iperf3 from the mobile host to its correspondent.
 func transfer(ctx context.Context, s *scene.Scene, opt workload.IperfOptions) (rec record, err error) {
-	if rec.sockets[0], err = sockets(s.Peer(0).Host); err != nil {
-		return rec, err
-	}
 	test, err := workload.StartIperf(ctx, s.Peer(0).Host, s.Mobile().Host, opt)
 	if err != nil {
 		return rec, err
@@ -286,18 +289,7 @@ func transfer(ctx context.Context, s *scene.Scene, opt workload.IperfOptions) (r
 	defer cancel()
 	if rec.iperf, err = test.Record(ctx); err != nil {
 		_, reported := rec.iperf.Report()
-		return rec, errors.Join(err, reported)
+		err = errors.Join(err, reported)
 	}
-	rec.sockets[1], err = sockets(s.Peer(0).Host)
 	return rec, err
-}
-
-// sockets returns the text of /proc/net/snmp6 of a host.
-func sockets(h *topo.Host) (text string, err error) {
-	err = h.Do(func() error {
-		b, err := os.ReadFile("/proc/thread-self/net/snmp6")
-		text = string(b)
-		return err
-	})
-	return text, err
 }

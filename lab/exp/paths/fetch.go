@@ -3,6 +3,7 @@ package paths
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -53,13 +54,14 @@ func runFetches(ctx context.Context, env *exp.Env) error {
 	})
 }
 
-// fetch runs both arms of a cell.
+// fetch runs both arms of a cell twice, each with half of the transfers, in an order by which a machine that becomes
+// slower or faster changes both alike.
 func (c cell) fetch(ctx context.Context, env *exp.Env) (fetched, error) {
-	f := fetched{Name: c.name}
-	for _, arm := range []string{alone, both} {
-		output, err := c.fetchBy(ctx, env, arm)
+	f, times := fetched{Name: c.name}, (env.Params.Int("times")+1)/2
+	for i, arm := range []string{alone, both, both, alone} {
+		output, err := c.fetchBy(ctx, env, arm, i, times)
 		if err == nil {
-			err = f.add(arm, output, env.Params.Int("times"))
+			err = f.add(arm, output, times)
 		}
 		if err != nil {
 			return f, err
@@ -77,7 +79,9 @@ func (f *fetched) add(arm, output string, times int) error {
 	if f.Took == nil {
 		f.Took = make(map[string]map[int][]float64)
 	}
-	f.Took[arm] = make(map[int][]float64)
+	if f.Took[arm] == nil {
+		f.Took[arm] = make(map[int][]float64)
+	}
 	for bytes, all := range took {
 		for _, d := range all {
 			f.Took[arm][bytes] = append(f.Took[arm][bytes], float64(d.Microseconds())/1e3)
@@ -87,15 +91,15 @@ func (f *fetched) add(arm, output string, times int) error {
 }
 
 // fetchBy runs one arm: the mobile host fetches from its correspondent.
-func (c cell) fetchBy(ctx context.Context, env *exp.Env, which string) (output string, err error) {
+func (c cell) fetchBy(ctx context.Context, env *exp.Env, which string, part, times int) (output string, err error) {
 	p := env.Params
-	s, err := c.build(ctx, env, c.name+which, arm.Roam, which)
+	s, err := c.build(ctx, env, fmt.Sprint(c.name, which, part), arm.Roam, which)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	fs, err := workload.StartFetches(ctx, s.Peer(0).Host, s.Mobile().Host, workload.FetchOptions{
-		Name: "fetch " + which, Target: "cn1", Port: 7010, Sizes: []int{small, large}, Times: p.Int("times"),
+		Name: "fetch " + which, Target: "cn1", Port: 7010, Sizes: []int{small, large}, Times: times,
 		Warm: p.Seconds("warm_s"), Pause: p.Millis("pause_ms"), CC: c.cc,
 	})
 	if err != nil {

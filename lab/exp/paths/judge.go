@@ -1,7 +1,6 @@
 package paths
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,15 +12,15 @@ import (
 
 // record is what one run of an arm left behind.
 type record struct {
-	iperf   workload.IperfRecord
-	sockets [2]string         // the receiver's /proc/net/snmp6 before and after
-	drops   map[string]uint64 // of the emulator, by kind
+	iperf workload.IperfRecord
+	drops map[string]uint64 // of the emulator, by kind
 }
 
 // outcome is what one cell gave, a figure for each run. Cells store it.
 type outcome struct {
 	Mbps       map[string][]float64 // by arm
 	Least      []float64            // Mb/s of the slowest connection over all links
+	Sent       []float64            // datagrams of those that the cell wants, in per cent
 	Lost       []float64            // datagrams
 	Misordered []float64            // datagrams that came after one with a higher number, in per cent
 	Buffers    float64              // datagrams that had no room in the receiver's socket
@@ -34,35 +33,35 @@ func (o *outcome) add(which string, rec record) error {
 	if err != nil {
 		return err
 	}
-	for i, sign := range []float64{-1, 1} {
-		n, err := bufferErrors(rec.sockets[i])
-		if err != nil {
-			return err
-		}
-		o.Buffers += sign * n
-	}
 	if o.Mbps == nil {
 		o.Mbps = make(map[string][]float64)
 	}
-	o.Mbps[which], o.Lost = append(o.Mbps[which], r.Mbps), append(o.Lost, float64(r.LostPackets))
-	o.Misordered = append(o.Misordered, 100*float64(r.Misordered)/float64(max(r.Packets, 1)))
-	o.Overflow += float64(rec.drops["queue"] + rec.drops["refused"])
+	o.Mbps[which] = append(o.Mbps[which], r.Mbps)
+	o.Overflow += overflow(rec.drops)
 	if which == both && len(r.Streams) > 0 {
 		o.Least = append(o.Least, slices.Min(r.Streams))
 	}
 	return nil
 }
 
-// bufferErrors reads from a host's /proc/net/snmp6 how many datagrams it has dropped as their sockets
-// were full.
-func bufferErrors(text string) (float64, error) {
-	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == "Udp6RcvbufErrors" {
-			return strconv.ParseFloat(f[1], 64)
+// runs is a table of what each run of each cell gave: the medians do not show a single bad one.
+func (o outcome) runs(c cell, t *result.Table) {
+	figures := func(list []float64) string {
+		text := make([]string, len(list))
+		for i, v := range list {
+			text[i] = strconv.FormatFloat(v, 'f', 1, 64)
+		}
+		return strings.Join(text, " ")
+	}
+	for _, which := range c.arms() {
+		if len(o.Mbps[which]) > 0 {
+			t.Rows = append(t.Rows, []string{c.name, which, figures(o.Mbps[which])})
 		}
 	}
-	return 0, errors.New("read counters of sockets: there is no Udp6RcvbufErrors")
 }
+
+// overflow is how many frames the emulator's queues dropped.
+func overflow(drops map[string]uint64) float64 { return float64(drops["queue"] + drops["refused"]) }
 
 // miss says of the claims about the cell that it was not run.
 func (c cell) miss(r *result.Result) {
@@ -91,14 +90,15 @@ func (c cell) metricNames() (list []string) {
 // metrics sets the figures of a cell.
 func (o outcome) metrics(c cell, r *result.Result) {
 	set := func(name string, v float64) { r.Set(c.name+"_"+name, v) }
-	set("both_mbps", stats.Median(o.Mbps[both]))
 	set("overflow", o.Overflow)
 	if c.udp > 0 {
+		set("sent_pct", slices.Min(o.Sent))
 		set("lost", slices.Max(o.Lost))
 		set("misordered_pct", slices.Max(o.Misordered))
 		set("rcvbuf_errors", o.Buffers)
 		return
 	}
+	set("both_mbps", stats.Median(o.Mbps[both]))
 	var ratios []float64
 	for i, mbps := range o.Mbps[both] {
 		ratios = append(ratios, mbps/max(o.Mbps[alone][i], 1e-9))
