@@ -56,8 +56,8 @@ func (e *Estimator) HandleReport(r PathReport) error {
 	case step < least-clockNoise(least) || step > most+clockNoise(most):
 		e.known = false
 		return ErrReportClock
-	case step <= 0:
-		return nil // an older one
+	case step <= 0 || r.Sent.Before(e.last.Sent):
+		return nil // an older one, or one of a probe that a later one has overtaken
 	case r.Arrived.runsBack(e.last.Arrived) || r.PeerLeft.runsBack(e.last.PeerLeft):
 		e.known = false
 		return ErrReportBack

@@ -401,3 +401,32 @@ func TestEstimatorAfterAPause(t *testing.T) {
 		}
 	}
 }
+
+// TestEstimatorOvertaken: the report to a probe that a later one has overtaken counts for nothing. More is never missing
+// than was sent.
+func TestEstimatorOvertaken(t *testing.T) {
+	w := newWay()
+	w.run(t, 10, 150*ms)
+	before, _ := w.est.Missing()
+	first := w.next(150 * ms)
+	second := w.next(5 * ms)
+	w.out, w.in = 0, 0
+	first.Clock = second.Clock + 1000 // it comes after the other one
+	first.Arrived, first.PeerLeft = second.Arrived, second.PeerLeft
+	for range 4 {
+		for _, r := range []PathReport{second, first} {
+			if err := w.est.HandleReport(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, second = w.next(150*ms), w.next(5*ms)
+		first.Clock = second.Clock + 1000
+		first.Left = Traffic{first.Left.Packets - 5, first.Left.Bytes - 5000}
+		if s := w.est.State(w.now); s.Out.Missing > 0 || s.Out.Life == Dead {
+			t.Fatalf("%d packets are missing, %v", s.Out.Missing, s.Out.Life)
+		}
+	}
+	if now, _ := w.est.Missing(); now != before {
+		t.Errorf("missing %v, before %v", now, before)
+	}
+}

@@ -11,7 +11,7 @@ import (
 // link of the path, and leave it one after the other. Two small probes, one before them and
 // one behind, arrive as far apart as the packets took to leave.
 const (
-	RateLasts   = 10 * time.Minute       // how long a rate counts
+	RateLasts   = 10 * time.Minute       // after which a rate is measured anew
 	rateTrains  = 8                      // trains that measure a rate, at most,
 	rateMissed  = 3                      // and those of them that may stay without an answer
 	rateEnough  = 3                      // trains that suffice
@@ -70,9 +70,20 @@ type Rate struct {
 	missed int       // trains that were not answered
 	at     time.Time // of the last one
 
-	held    float64   // counts until enough trains agree, as the path had this rate before; 0: none does
+	held    float64   // counts until enough trains agree, as the path had this rate before; 0: it is not known
 	spent   time.Time // by when the trains of all doubts are a small part of what the path carries
 	checked time.Time // when a train last showed that the path has become no faster
+}
+
+// Held returns a rate that was measured before this host began to measure. It counts until enough trains agree.
+func Held(bytes float64) Rate { return Rate{held: bytes} }
+
+// Last returns the rate that was last known for sure, whatever its age, in bytes a second; 0: none was.
+func (r Rate) Last() float64 {
+	if m := r.measured(); m.Sure {
+		return m.Bytes
+	}
+	return 0
 }
 
 // With returns the rate after one more train.
@@ -139,18 +150,19 @@ func (r Rate) Checked(now time.Time) Rate {
 	return r
 }
 
-// IsOld reports whether a rate does not count any more.
+// IsOld reports whether a rate is to be measured anew.
 func (r Rate) IsOld(now time.Time) bool {
 	age := now.Sub(r.at)
 	return age < 0 || age >= RateLasts
 }
 
-// lasting returns the rate, or none if it is too old.
+// lasting returns the rate. One that is old is measured anew, and counts until then: age alone must not give a slow path
+// an equal share, in the midst of a transfer or where one begins after a pause.
 func (r Rate) lasting(now time.Time) Rate {
-	if r.IsOld(now) {
-		return Rate{}
+	if !r.IsOld(now) {
+		return r
 	}
-	return r
+	return Rate{at: r.at, held: r.Last()}
 }
 
 // Measured is the rate of a path at present.
@@ -163,8 +175,9 @@ type Measured struct {
 
 // Measured returns the rate. As long as trains do not agree, it is that of the second fastest, and
 // no share goes by it.
-func (r Rate) Measured(now time.Time) Measured {
-	r = r.lasting(now)
+func (r Rate) Measured(now time.Time) Measured { return r.lasting(now).measured() }
+
+func (r Rate) measured() Measured {
 	for i := range max(len(r.trains)-rateEnough+1, 0) {
 		if r.trains[i] <= rateAgree*r.trains[i+rateEnough-1] {
 			return Measured{Bytes: r.trains[i], Most: r.trains[0], Sure: true}

@@ -50,7 +50,8 @@ func TestTrain(t *testing.T) {
 	}
 }
 
-// Three trains that agree suffice; others are sent until three do, up to a limit. Rates get old.
+// Three trains that agree suffice; others are sent until three do, up to a limit. A rate that gets old is measured
+// anew, and counts until it is, or cannot be.
 func TestRate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, c := range []struct {
@@ -81,8 +82,20 @@ func TestRate(t *testing.T) {
 			t.Errorf("after %v: %v, want %v", c.trains, got, c.want)
 		}
 		for _, at := range []time.Time{now.Add(RateLasts), now.Add(-time.Second)} {
-			if got := r.Measured(at); len(c.trains) > 0 && got != (Measured{Wants: true}) {
-				t.Errorf("after %v, %v later: %v", c.trains, at.Sub(now), got)
+			want := Measured{Wants: true}
+			if c.want.Sure {
+				want.Bytes, want.Sure = c.want.Bytes, true
+			}
+			if got := r.Measured(at); len(c.trains) > 0 && got != want {
+				t.Errorf("after %v, %v later: %v, want %v", c.trains, at.Sub(now), got, want)
+			}
+			late := r.Without(at).Without(at).Without(at)
+			if want.Wants = false; len(c.trains) > 0 && late.Measured(at) != want {
+				t.Errorf("after %v, and none of three that are sent %v later: %v, want %v", c.trains, at.Sub(now),
+					late.Measured(at), want)
+			}
+			if got := Held(50).Measured(at); got != (Measured{Bytes: 50, Sure: true, Wants: true}) {
+				t.Errorf("a rate from before: %v", got)
 			}
 		}
 	}
@@ -266,8 +279,8 @@ func TestRateAnew(t *testing.T) {
 			t.Errorf("%v after a train, data at %v: %v", c.after, c.rate, got)
 		}
 	}
-	if m := r.Checked(now.Add(RateLasts - 1)).Measured(now.Add(RateLasts)); m.Sure {
-		t.Error("a train that shows no rise keeps a rate for longer")
+	if m := r.Checked(now.Add(RateLasts - 1)).Measured(now.Add(RateLasts)); !m.Wants {
+		t.Error("a train that shows no rise keeps a rate from being measured anew")
 	}
 }
 

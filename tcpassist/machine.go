@@ -183,9 +183,7 @@ func (m *Machine[K]) HandleConnections(now time.Time, all []Listed[K], err error
 		clear(m.resyncs.watched)
 		return
 	}
-	for _, h := range asked.heard {
-		m.answer(h, all)
-	}
+	m.answerAll(asked.heard, all)
 	m.compare(now, all)
 	for _, c := range all {
 		if acks, ok := asked.wake[c.Key]; ok {

@@ -1,7 +1,6 @@
 package tcpassist
 
 import (
-	"slices"
 	"time"
 
 	"roam"
@@ -17,8 +16,9 @@ import (
 const (
 	compareFirst   = 500 * time.Millisecond // between the first two lists after a move, if two round trips are not more
 	compareSoon    = 50 * time.Millisecond  // the same, after connections were gathered
-	compareLast    = 5 * time.Second        // the intervals double, up to this
+	compareLast    = 5 * time.Second        // the intervals double, up to this, or stay if they are longer
 	resyncsTried   = 3                      // for one connection after one move
+	listsLeast     = 1 + resyncsTried       // that are compared of a session: its first one shows nothing
 	resyncsWaiting = 1024                   // of peers, for a list
 )
 
@@ -33,6 +33,7 @@ type resyncs[K comparable] struct {
 type watch struct {
 	next  time.Time // when its connections are compared; zero: at once
 	wait  time.Duration
+	lists int // that were compared
 	seen  map[ends]arrivals
 	alive bool // it has connections, by the last list
 	// Connections that have been resynced while data of ours was not acknowledged, and not been answered.
@@ -83,9 +84,10 @@ func (m *Machine[K]) compare(now time.Time, all []Listed[K]) {
 	for key, w := range r.watched {
 		if !now.Before(w.next) {
 			w.next = now.Add(w.wait)
-			w.wait *= 2
+			w.wait = min(2*w.wait, max(w.wait, compareLast))
+			w.lists++
 		}
-		if w.wait > compareLast || !w.alive {
+		if w.wait >= compareLast && w.lists >= listsLeast || !w.alive {
 			delete(r.watched, key)
 			continue
 		}
@@ -112,17 +114,37 @@ func (m *Machine[K]) judge(w *watch, c Listed[K]) {
 	w.seen[c.ends()] = a
 }
 
+// answerAll answers the resyncs of peers on connections that are open. Of a list it makes one pass: it may be as long
+// as the peers like, and so may that of the resyncs.
+func (m *Machine[K]) answerAll(heard []Heard[K], all []Listed[K]) {
+	type on struct {
+		key      K
+		from, to uint16
+	}
+	if len(heard) == 0 {
+		return
+	}
+	at := make(map[on]int, len(heard))
+	for _, h := range heard {
+		at[on{h.Key, h.From, h.To}] = -1
+	}
+	for i, c := range all {
+		k := on{c.Key, c.Remote.Port(), c.Local.Port()}
+		if _, is := at[k]; is && c.Open {
+			at[k] = i
+		}
+	}
+	for _, h := range heard {
+		if i := at[on{h.Key, h.From, h.To}]; i >= 0 {
+			m.answer(h, all[i])
+		}
+	}
+}
+
 // answer answers a resync of a peer, or ends the handshake when it is an answer. Then
 // our own stack is made to send an ACK, which tells the peer what has arrived, and may
 // send at once what it has in store.
-func (m *Machine[K]) answer(h Heard[K], all []Listed[K]) {
-	i := slices.IndexFunc(all, func(c Listed[K]) bool {
-		return c.Local.Port() == h.To && c.Remote.Port() == h.From && c.Key == h.Key
-	})
-	if i < 0 || !all[i].Open {
-		return
-	}
-	c := all[i]
+func (m *Machine[K]) answer(h Heard[K], c Listed[K]) {
 	if !h.Answer {
 		m.out = append(m.out, Resync[K]{Key: h.Key, Local: c.Local, Remote: c.Remote, Seq: c.Next - 1, Ack: h.Seq + 1, Answer: true})
 	}

@@ -197,3 +197,18 @@ func TestResyncsAreBounded(t *testing.T) {
 		t.Errorf("%d answers for a session that has ended", len(b.resyncs))
 	}
 }
+
+// TestResyncsOfFarPeers: however long the round trip, a connection on which nothing arrives gets its resyncs.
+func TestResyncsOfFarPeers(t *testing.T) {
+	for _, rtt := range []time.Duration{0, 300, 700, 1300, 3000} {
+		b := newBench(t, tcp("a", 4000))
+		b.HandlePaths(b.now, Change[string]{Key: "a", Why: roam.PathsAdded, RTT: rtt * time.Millisecond, Resync: true})
+		b.drain()
+		if b.pass(time.Minute, func() {}); len(b.resyncs) != resyncsTried {
+			t.Errorf("round trip of %d ms: %d resyncs, want %d", rtt, len(b.resyncs), resyncsTried)
+		}
+		if at, ok := b.PollTimeout(); ok {
+			t.Errorf("round trip of %d ms: the lists go on at %v", rtt, at)
+		}
+	}
+}
