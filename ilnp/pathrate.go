@@ -26,6 +26,7 @@ type pathTrain struct {
 	multipath.Train
 	sent  time.Time
 	check bool // the rate is known: it may have risen
+	void  bool // a doubt began: it may have waited in a queue
 }
 
 // rates are those of the paths of one session. Each session measures its own: a train's answer is what the peer
@@ -72,7 +73,10 @@ func (c *steering) doubtRate(now time.Time, s *session, p Path) bool {
 	r, anew := s.rates[p].Doubted(now, trainBytes)
 	if anew {
 		s.rates.put(now, p, s.entry.Paths, r)
-		delete(s.trains, p) // what is under way may wait in a queue
+		if t := s.trains[p]; t != nil {
+			t.void = true
+			delete(s.trains, p)
+		}
 	}
 	return anew
 }
@@ -122,8 +126,10 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire
 	case !pr.behind:
 		c.noteLength(now, s, pr)
 	}
-	if rate, ok := pr.train.HandleAnswer(c.arrivalOf(now, s, pr, p), pr.behind, trainBytes); ok {
-		delete(s.trains, pr.path)
+	if rate, ok := pr.train.HandleAnswer(c.arrivalOf(now, s, pr, p), pr.behind, trainBytes); ok && !pr.train.void {
+		if s.trains[pr.path] == pr.train {
+			delete(s.trains, pr.path)
+		}
 		c.noteTrain(now, s, pr, rate)
 		c.upsert(now, s, s.entry.Paths)
 		c.measureRate(now, s, pr.path)
@@ -156,8 +162,8 @@ func (c *steering) arrivalOf(now time.Time, s *session, pr probe, p ilnpwire.Pac
 	return a
 }
 
-// put keeps the rate of a path. A host that moves leaves its paths behind: where there are too many, those that do
-// not count any more are forgotten, and then those that are not in use.
+// put keeps the rate of a path. A host that moves leaves its paths behind: where there are too many, those of old
+// rates are forgotten, and then those that are not in use.
 func (rs *rates) put(now time.Time, p Path, used []Path, r multipath.Rate) {
 	if *rs == nil {
 		*rs = make(rates)

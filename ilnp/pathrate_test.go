@@ -277,3 +277,128 @@ func TestRatesOfOldPathsAreForgotten(t *testing.T) {
 		t.Error("a rate that counts is forgotten though there is space")
 	}
 }
+
+// measuredBench is a host with two paths whose rates are known, and of which the second has a fifth of the first.
+func measuredBench(t *testing.T) *bench {
+	b := newBench(t, inMode(Duality), func(c *Config) { c.Trains = true })
+	b.prefix(1, netA, roam.Infinite)
+	b.open(netP)
+	b.prefix(2, netB, roam.Infinite)
+	b.acknowledgeLast()
+	b.answerTrains(map[roam.L64]int{netA: 12_500_000, netB: 2_500_000}, 300*ms, false)
+	b.wantCosts("at first")
+	return b
+}
+
+// wantCosts checks that the second path costs what a fifth of the rate does.
+func (b *bench) wantCosts(when string) {
+	b.t.Helper()
+	e := b.entries[theKey]
+	for p, cost := range e.Costs {
+		if p.Local.L64 != netB || cost != 5 {
+			b.t.Errorf("%s %v costs %d", when, p, cost)
+		}
+	}
+	if len(e.Costs) != 1 || len(e.Long) != 0 {
+		b.t.Errorf("%s paths cost %v, TCP does not take %v", when, e.Costs, e.Long)
+	}
+}
+
+// Shares stay as they are when a rate gets old, be it that no train is answered, and follow the rate that is measured
+// then.
+func TestOldRatesCountUntilMeasured(t *testing.T) {
+	for _, passes := range []bool{true, false} {
+		b := measuredBench(t)
+		b.now = b.now.Add(multipath.RateLasts)
+		b.sent = nil
+		s := b.sessionOf(theKey)
+		s.lastRx, s.lastTx = b.now, b.now
+		b.measureRates(b.now, s)
+		b.upsert(b.now, s, s.entry.Paths)
+		b.drain()
+		b.wantCosts("when it is old,")
+		if !slices.ContainsFunc(b.sent, func(s Transmit) bool { return len(s.Behind) > 0 }) {
+			t.Error("an old rate is not measured anew")
+		}
+		rates := map[roam.L64]int{netA: 12_500_000, netB: 12_500_000}
+		if !passes {
+			rates = nil
+		}
+		b.answerTrains(rates, 300*ms, false)
+		if e := b.entries[theKey]; passes && len(e.Costs) > 0 {
+			t.Errorf("paths of one rate cost %v", e.Costs)
+		} else if !passes {
+			b.wantCosts("without an answer")
+		}
+	}
+}
+
+// A restarted daemon goes on with the shares of its predecessor, and with what the correspondent has told, from the
+// first entry on.
+func TestRatesOutliveTheDaemon(t *testing.T) {
+	b := measuredBench(t)
+	told := b.entries[theKey].Paths[0]
+	b.sessionOf(theKey).reports.told = map[Path]uint8{told: 3}
+	n := b.successor(t, inMode(Duality), func(c *Config) { c.Trains = true })
+	n.wantCosts("after a restart")
+	s := n.sessionOf(theKey)
+	if len(s.reports.told) != 1 || s.reports.told[told] != 3 {
+		t.Errorf("told %v", s.reports.told)
+	}
+	if m := s.rates[told].Measured(n.now); !m.Sure || !m.Wants {
+		t.Errorf("the rate of a predecessor is %+v, want one to be measured anew", m)
+	}
+}
+
+// What the correspondent has told of a path counts on when the data plane counts anew: its next probe says it again.
+func TestCostsToldOutliveCounts(t *testing.T) {
+	counts := PathCounts{Epoch: 1, Told: 4, IsTold: true}
+	b := newBench(t, inMode(Duality), func(c *Config) {
+		c.PathCounts = func(SessionKey, Path) (PathCounts, bool) { return counts, true }
+	})
+	b.prefix(1, netA, roam.Infinite)
+	b.prefix(2, netB, roam.Infinite)
+	b.open(netP)
+	s := b.sessionOf(theKey)
+	p := probe{path: s.entry.Paths[0], counts: true}
+	for _, test := range []struct {
+		now  PathCounts
+		want uint8
+	}{{counts, 4}, {PathCounts{Epoch: 2}, 4}, {PathCounts{Epoch: 2, Told: 200, IsTold: true}, multipath.CostMost},
+		{PathCounts{Epoch: 3, IsTold: true}, 0}} {
+		counts = test.now
+		if b.takeCost(b.now, s, p); s.reports.told == nil || s.reports.told[p.path] != test.want {
+			t.Errorf("%+v: told %v, want %d", test.now, s.reports.told, test.want)
+		}
+	}
+}
+
+// A train that was under way when a doubt began may have waited in a queue: its answers do not count, nor do they end
+// the train of the new measurement. One that is late only counts beside it.
+func TestTrainsBeforeADoubt(t *testing.T) {
+	for _, doubted := range []bool{true, false} {
+		b := measuredBench(t)
+		s := b.sessionOf(theKey)
+		p := s.entry.Paths[0]
+		if !b.doubtRate(b.now, s, p) {
+			t.Fatal("a known rate is not doubted")
+		}
+		b.measureRate(b.now, s, p)
+		old := s.trains[p]
+		if b.now = b.now.Add(trainAgain); doubted && !b.doubtRate(b.now, s, p) {
+			t.Fatal("a rate is not doubted again")
+		}
+		b.measureRate(b.now, s, p)
+		young := s.trains[p]
+		if old == nil || young == nil || old == young {
+			t.Fatalf("trains %p and %p", old, young)
+		}
+		b.trainAnswered(b.now, s, probe{path: p, sent: old.sent, train: old}, ilnpwire.Packet{})
+		b.now = b.now.Add(ms)
+		b.trainAnswered(b.now, s, probe{path: p, sent: old.sent, train: old, behind: true}, ilnpwire.Packet{})
+		if most := s.rates[p].Measured(b.now).Most; (most > 0) == doubted || s.trains[p] != young {
+			t.Errorf("doubted %t: the fastest train had %v bytes a second, the new one is under way: %t", doubted, most,
+				s.trains[p] == young)
+		}
+	}
+}

@@ -24,7 +24,8 @@ const (
 // epoch changes when it begins anew.
 type PathCounts struct {
 	Epoch          uint32
-	Told           uint8 // what the path costs by the correspondent's measure, as its last probe said
+	Told           uint8 // what the path costs by the correspondent's measure, as its last probe said,
+	IsTold         bool  // if there was one in this epoch
 	Sent, Received multipath.Traffic
 }
 
@@ -172,6 +173,9 @@ func (c *liveness) takeCost(now time.Time, s *session, pr probe) {
 	}
 	own, ok := c.cfg.PathCounts(s.key, pr.path)
 	told := min(own.Told, multipath.CostMost)
+	if !own.IsTold {
+		told = s.reports.told[pr.path] // counting has begun anew since
+	}
 	if !ok || s.reports.told != nil && s.reports.told[pr.path] == told {
 		return
 	}

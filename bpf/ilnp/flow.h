@@ -53,6 +53,7 @@ __noinline int table_path(const struct session_entry *p, __u32 table, __u32 port
 		return -1;
 	key.slot = p->slot;
 	key.birth = p->birth;
+	key.seq = p->seq;
 	t = bpf_map_lookup_elem(&flow_tables, &key);
 	if (!t)
 		return -1;
@@ -82,6 +83,7 @@ __noinline int count_turn(const struct session_entry *p, __u32 way, __u32 len)
 		return 0;
 	key.slot = p->slot;
 	key.birth = p->birth;
+	key.seq = p->seq;
 	t = bpf_map_lookup_elem(&flow_tables, &key);
 	if (!t)
 		return 0;

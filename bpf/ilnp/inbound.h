@@ -22,9 +22,9 @@ __noinline int note_asked(struct __sk_buff *skb, const struct session_entry *p, 
 	if (!p || !d || !in)
 		return 0;
 	flags = report_flags(skb, in->c.at);
-	if (flags >= 0 && flags & REPORT_COUNTS)
+	if (flags >= 0 ? flags & REPORT_COUNTS : d->asks & ASKED_COUNTS) /* short probes say nothing of it, */
 		asked |= ASKED_COUNTS;
-	if (flags >= 0 ? flags & REPORT_ANSWERS : d->asks & ASKED_ANSWERS) /* short probes say nothing of it */
+	if (flags >= 0 ? flags & REPORT_ANSWERS : d->asks & ASKED_ANSWERS) /* nor of this */
 		asked |= ASKED_ANSWERS;
 	if (flags >= 0 ? flags & REPORT_PER_FLOW : skb->len - in->c.at == 8 + PROBE_PER_FLOW_LEN)
 		asked |= ASKED_PER_FLOW;

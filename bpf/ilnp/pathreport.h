@@ -152,7 +152,7 @@ __noinline int fill_report(struct __sk_buff *skb, const struct session_entry *p,
 	} else if (p->flags & ENTRY_COUNTED) {
 		c = counts_of(&k);
 		if (c)
-			c->told = h.flags[2];
+			c->told = COST_TOLD | h.flags[2];
 	}
 	word = *(__be32 *)h.flags;
 	h.flags[1] = (h.flags[1] & (REPORT_PER_FLOW | REPORT_OTHER)) | REPORT_FILLED | (c ? REPORT_COUNTS : 0);

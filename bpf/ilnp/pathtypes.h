@@ -10,12 +10,14 @@ struct path_key {
 	struct addr near, far; /* of this host, and of the peer */
 };
 
+enum { COST_TOLD = 256 };
+
 /* Whole segments of TCP and datagrams of UDP along a path, each one of a GSO packet by
  * itself, and the bytes behind their headers.
  */
 struct path_counts {
 	__u32 epoch; /* ticks: when counting began */
-	__u32 told;  /* what the path costs by the peer's measure, as its last probe said */
+	__u32 told;  /* what the path costs by the peer's measure, as its last probe said, and COST_TOLD; 0: none did */
 	__u64 rx_packets, rx_bytes;
 	__u64 tx_packets, tx_bytes;
 };
@@ -32,11 +34,11 @@ struct update_key {
 	__u64 acks;    /* and of the newest acknowledgement */
 };
 
-/* A table of a session that has used a slot. */
+/* A table of a session that has used a slot, for one entry of it: its paths are named by their places there. */
 struct table_key {
 	__u32 slot, birth;
 	__u32 table; /* 0: of TCP without a rule; else the index of a rule in flow_rules, plus 1 */
-	__u32 pad;
+	__u32 seq;
 };
 
 /* Where flows go, each by the bucket of its ports. The daemon writes which paths they take, the programs the

@@ -482,6 +482,7 @@ func (h *Node) pathCounts(k ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts, b
 		return ilnp.PathCounts{}, false
 	}
 	return ilnp.PathCounts{
-		Epoch: c.Epoch, Told: uint8(c.Told), Sent: multipath.Traffic(c.Sent), Received: multipath.Traffic(c.Received),
+		Epoch: c.Epoch, Told: uint8(c.Told), IsTold: c.Told&decide.CostTold != 0, Sent: multipath.Traffic(c.Sent),
+		Received: multipath.Traffic(c.Received),
 	}, true
 }

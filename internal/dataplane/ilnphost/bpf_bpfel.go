@@ -523,7 +523,7 @@ type bpfTableKey struct {
 	Slot  uint32
 	Birth uint32
 	Table uint32
-	Pad   uint32
+	Seq   uint32
 }
 
 type bpfUpdateKey struct {

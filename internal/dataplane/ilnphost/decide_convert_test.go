@@ -77,7 +77,7 @@ func (g *gen) placed(w *world, p *bpfSessionEntry) {
 		p.Flags |= bpfEntryFlagsENTRY_PLACED
 	}
 	if !own.in(4) {
-		w.tables[tableKey(userOf(*p), 0)] = own.table()
+		w.tables[tableKey(tableUserOf(*p), 0)] = own.table()
 	}
 	own.ruled(w, p)
 }
@@ -96,7 +96,7 @@ func (g *gen) ruled(w *world, p *bpfSessionEntry) {
 	p.First = p.Paths[0]
 	for i := range uint32(2) {
 		if !g.in(4) {
-			w.tables[tableKey(userOf(*p), 1+uint32(p.RulesAt)+i)] = g.table()
+			w.tables[tableKey(tableUserOf(*p), 1+uint32(p.RulesAt)+i)] = g.table()
 		}
 	}
 }

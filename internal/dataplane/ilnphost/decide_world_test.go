@@ -225,12 +225,12 @@ func (r *decideRig) model() *decide.State {
 	}
 	for i, p := range w.sessions {
 		m := modelSession(p, w.lives[i])
-		if t, there := w.tables[tableKey(userOf(p), 0)]; there {
+		if t, there := w.tables[tableKey(tableUserOf(p), 0)]; there {
 			m.Table = modelTable(t)
 		}
 		m.RuleTables = make(map[int]*decide.FlowTable)
 		for i := range s.Rules {
-			if t, there := w.tables[tableKey(userOf(p), 1+uint32(p.RulesAt)+uint32(i))]; there {
+			if t, there := w.tables[tableKey(tableUserOf(p), 1+uint32(p.RulesAt)+uint32(i))]; there {
 				m.RuleTables[i] = modelTable(t)
 			}
 		}

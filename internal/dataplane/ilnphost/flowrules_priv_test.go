@@ -450,3 +450,30 @@ func TestRuleWhereConnectionsAreTracked(t *testing.T) {
 		t.Errorf("datagrams from %v", got)
 	}
 }
+
+// While an entry takes the place of another one its flows keep to the links of their rules: an entry names its paths by
+// their places, which differ between the two.
+func TestRulesHoldWhilePathsChange(t *testing.T) {
+	r := newRig(t)
+	set := []flowrule.Rule{by("c", flowrule.Match{Protocol: flowrule.UDP})}
+	p := ruledSession(r, flowRules(set...), there)
+	looked := false
+	look := func() {
+		looked = true
+		for range 4 {
+			if from := r.from(datagramOn(40000, 7, 100)); from != locC {
+				t.Errorf("before the new entry is there, a datagram leaves from %v", from)
+			}
+		}
+	}
+	p.Seq++
+	p.Ruled = p.Ruled[1:] // the path from b is gone, and that from c comes earlier
+	obey(&p, set)
+	r.must(r.Upsert(p, Turn{Before: look}))
+	if from := r.from(datagramOn(40000, 7, 100)); from != locC || !looked {
+		t.Errorf("by the new entry it leaves from %v", from)
+	}
+	if n := len(keysOf[bpfTableKey, bpfFlowTable](r.objs.FlowTables)); n != 1 {
+		t.Errorf("%d tables remain, want that of the new entry alone", n)
+	}
+}

@@ -22,35 +22,41 @@ type tableSets struct {
 	counts  bool // bytes are counted in it
 }
 
-// flowTables is what was written of the tables of flows: those of each session by their numbers. A
+// flowTables is what was written of the tables of flows: those of each entry by their numbers. An entry has its own
+// ones, as they name its paths by their places there, and programs take an entry and its tables at different moments. A
 // table that cannot be written is none: the flows take any path.
 type flowTables struct {
 	m       *ebpf.Map
-	written map[bpfSlotUser]map[uint32]tableSets
+	written map[tableUser]map[uint32]tableSets
 }
+
+// tableUser is the entry of a session that has used a slot.
+type tableUser struct{ slot, birth, seq uint32 }
+
+func tableUserOf(row bpfSessionEntry) tableUser { return tableUser{row.Slot, row.Birth, row.Seq} }
 
 // isPlaced reports whether the TCP connections of a session take the paths of their buckets.
 func isPlaced(entry ilnp.Entry) bool { return len(entry.Long) > 0 && !entry.PerFlow }
 
 func userOf(row bpfSessionEntry) bpfSlotUser { return bpfSlotUser{Slot: row.Slot, Birth: row.Birth} }
 
-func tableKey(user bpfSlotUser, number uint32) bpfTableKey {
-	return bpfTableKey{Slot: user.Slot, Birth: user.Birth, Table: number}
+func tableKey(user tableUser, number uint32) bpfTableKey {
+	return bpfTableKey{Slot: user.slot, Birth: user.birth, Seq: user.seq, Table: number}
 }
 
-// adopt takes over the tables of an earlier process, but for those of sessions that are no more.
+// adopt takes over the tables of an earlier process, but for those of entries that are no more.
 func (t *flowTables) adopt(m *ebpf.Map, known map[ilnp.SessionKey]bpfSessionEntry) error {
-	t.m, t.written = m, make(map[bpfSlotUser]map[uint32]tableSets)
-	placed := make(map[bpfSlotUser]bool)
+	t.m, t.written = m, make(map[tableUser]map[uint32]tableSets)
+	placed := make(map[tableUser]bool)
 	for _, row := range known {
-		placed[userOf(row)] = row.Flags&bpfEntryFlagsENTRY_PLACED != 0
+		placed[tableUserOf(row)] = row.Flags&bpfEntryFlagsENTRY_PLACED != 0
 	}
 	var key bpfTableKey
 	var row bpfFlowTable
 	var gone []bpfTableKey
 	each := m.Iterate()
 	for each.Next(&key, &row) {
-		user := bpfSlotUser{Slot: key.Slot, Birth: key.Birth}
+		user := tableUser{key.Slot, key.Birth, key.Seq}
 		counts, live := placed[user]
 		if !live {
 			gone = append(gone, key)
@@ -67,7 +73,7 @@ func (t *flowTables) adopt(m *ebpf.Map, known map[ilnp.SessionKey]bpfSessionEntr
 	return nil
 }
 
-func (t *flowTables) note(user bpfSlotUser, number uint32, sets tableSets) {
+func (t *flowTables) note(user tableUser, number uint32, sets tableSets) {
 	if t.written[user] == nil {
 		t.written[user] = make(map[uint32]tableSets)
 	}
@@ -89,19 +95,19 @@ func (t *flowTables) wanted(u *uplinkTable, entry ilnp.Entry, row *bpfSessionEnt
 	return wanted
 }
 
-// set writes the tables of a session whose entry is about to be published. What was counted stays.
-func (t *flowTables) set(wanted map[uint32]tableSets, row *bpfSessionEntry) error {
-	user := userOf(*row)
+// set writes the tables of an entry that is about to be published in place of an old one. What was counted stays.
+func (t *flowTables) set(wanted map[uint32]tableSets, old, row bpfSessionEntry) error {
+	before, user := tableUserOf(old), tableUserOf(row)
 	var errs []error
 	for number, sets := range wanted {
-		was, there := t.written[user][number]
-		if there && was == sets {
+		was, there := t.written[before][number]
+		if there && was == sets && user == before {
 			continue
 		}
-		key := tableKey(user, number)
+		from, key := tableKey(before, number), tableKey(user, number)
 		var table bpfFlowTable
-		if there && was.counts {
-			if err := t.m.Lookup(&key, &table); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		if there && was.counts && old.Birth == row.Birth {
+			if err := t.m.Lookup(&from, &table); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 				errs = append(errs, fmt.Errorf("read table of flows: %w", err))
 				continue
 			}
@@ -166,11 +172,11 @@ func (t *uplinkTable) tableSets(table *ilnp.Table, row *bpfSessionEntry) (s tabl
 	return s, true
 }
 
-// follow removes the tables that a session had, but those that it has now.
+// follow removes the tables of an entry, but those that belong to the present one of its session.
 func (t *flowTables) follow(old, now bpfSessionEntry, wanted map[uint32]tableSets) {
-	user := userOf(old)
+	user := tableUserOf(old)
 	for number := range t.written[user] {
-		if _, stays := wanted[number]; stays && user == userOf(now) {
+		if _, stays := wanted[number]; stays && user == tableUserOf(now) {
 			continue
 		}
 		delete(t.written[user], number)
@@ -182,12 +188,18 @@ func (t *flowTables) follow(old, now bpfSessionEntry, wanted map[uint32]tableSet
 	}
 }
 
+// has reports whether an entry has a table.
+func (t *flowTables) has(row bpfSessionEntry, number uint32) bool {
+	_, has := t.written[tableUserOf(row)][number]
+	return has
+}
+
 // Flows returns what the TCP connections of a session have sent; nil: that is not counted.
 func (p *Plane) Flows(k ilnp.SessionKey) *multipath.Flows { return p.tables.sent(p.known[k]) }
 
 // sent returns what the connections of a session have sent; nil: that is not counted.
 func (t *flowTables) sent(row bpfSessionEntry) *multipath.Flows {
-	user := userOf(row)
+	user := tableUserOf(row)
 	if !t.written[user][0].counts || row.Flags&bpfEntryFlagsENTRY_PLACED == 0 {
 		return nil
 	}

@@ -18,8 +18,8 @@ func TestFullTablesOfFlows(t *testing.T) {
 	var tables flowTables
 	r.must(tables.adopt(m, nil))
 	row := bpfSessionEntry{Slot: 3, Birth: 4}
-	r.must(tables.set(map[uint32]tableSets{0: {}, 1: {}, 2: {}}, &row))
-	if n := len(tables.written[userOf(row)]); n != 1 {
+	r.must(tables.set(map[uint32]tableSets{0: {}, 1: {}, 2: {}}, bpfSessionEntry{}, row))
+	if n := len(tables.written[tableUserOf(row)]); n != 1 {
 		t.Errorf("%d tables count as written, of one that there is room for", n)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"roam/multipath"
 )
 
+// costTold is COST_TOLD of bpf/ilnp/pathtypes.h.
+const costTold = 1 << 8
+
 // PathCounts returns what a plane's programs have counted along a path of a session; false: nothing.
 func PathCounts(p *Plane, key ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts, bool) {
 	row, there := p.known[key]
@@ -21,7 +24,7 @@ func PathCounts(p *Plane, key ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts,
 		return ilnp.PathCounts{}, false
 	}
 	return ilnp.PathCounts{
-		Epoch: c.Epoch, Told: uint8(min(c.Told, 0xff)), Sent: multipath.Traffic{Packets: c.TxPackets, Bytes: c.TxBytes},
+		Epoch: c.Epoch, Told: uint8(c.Told), IsTold: c.Told&costTold != 0, Sent: multipath.Traffic{Packets: c.TxPackets, Bytes: c.TxBytes},
 		Received: multipath.Traffic{Packets: c.RxPackets, Bytes: c.RxBytes},
 	}, true
 }

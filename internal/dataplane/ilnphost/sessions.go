@@ -128,7 +128,10 @@ func (p *Plane) Upsert(entry ilnp.Entry, turn Turn) error {
 		row.Seq = p.lines.distinct(row)
 	}
 	tables := p.tables.wanted(&p.uplinks, entry, &row)
-	kept = errors.Join(kept, p.tables.set(tables, &row), p.macs.set(entry, row))
+	kept = errors.Join(kept, p.tables.set(tables, old, row), p.macs.set(entry, row))
+	if !p.tables.has(row, 0) {
+		row.Flags &^= bpfEntryFlagsENTRY_PLACED // or segments would take any path without their bytes counting
+	}
 	more, err := p.addAccepted(entry.Key, old, row, more)
 	if err == nil && !exists {
 		kept = errors.Join(kept, p.setCollisions(entry, row)) // first: its peer's packets find it at once, or wait
@@ -142,6 +145,7 @@ func (p *Plane) Upsert(entry ilnp.Entry, turn Turn) error {
 		row, err = p.publishNew(row, turn)
 	}
 	if err != nil {
+		p.tables.follow(row, old, tables)
 		if !exists {
 			p.collisions.forget(p.objs.NidCollisions, entry.Key)
 			p.slots.leave(row.Slot)

@@ -174,9 +174,9 @@ func (t *step) noteAsked(p *Session, l *Live) {
 		}
 		t.tellOf(p, PerFlowAsked, NotFound)
 	}
-	l.Asked, l.AskedPerFlow, l.AskedCounts = true, perFlow, r.Counted
-	if reports { // short probes say nothing of it
-		l.AskedAnswers = r.Answers
+	l.Asked, l.AskedPerFlow = true, perFlow
+	if reports { // short probes say nothing of these
+		l.AskedCounts, l.AskedAnswers = r.Counted, r.Answers
 	}
 }
 

@@ -14,9 +14,12 @@ type PathKey struct{ Near, Far roam.ILV }
 // PathCounts are the data that went along a path, in both directions.
 type PathCounts struct {
 	Epoch          uint32 // ticks: when counting began
-	Told           uint32 // what it costs by the other end's measure
+	Told           uint32 // what it costs by the other end's measure, and CostTold; 0: it has not told
 	Received, Sent ilnp.Counts
 }
+
+// CostTold in PathCounts.Told says that the other end has told the cost.
+const CostTold = 1 << 8
 
 // data returns how many segments or datagrams a packet is, and their bytes behind the headers;
 // false: none that are counted.
@@ -110,7 +113,7 @@ func (t *step) report(p *Session) *ilnp.Report {
 	c := t.s.PathCounts[k]
 	if p.is(Counted) && !r.Other {
 		c = t.pathCounts(k)
-		c.Told = uint32(r.Cost)
+		c.Told = CostTold | uint32(r.Cost)
 	}
 	if r.Counted = c != nil && p.is(Counted); r.Counted {
 		r.Epoch, r.Received, r.Sent = c.Epoch, c.Received, c.Sent
