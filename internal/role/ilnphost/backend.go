@@ -316,7 +316,7 @@ func (h *Host) apply(now time.Time, next config.Config) {
 	h.engine.ConfigureDisabled(now, next.Uplinks.Disabled)
 	h.applyUpstream(next)
 	h.cfg.Host.Mode, h.cfg.Uplinks.Disabled, h.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
-	h.cfg.Host.Hosts = next.Host.Hosts
+	h.cfg.Host.Hosts, h.cfg.Uplinks.Border = next.Host.Hosts, next.Uplinks.Border
 	if !maps.Equal(h.cfg.Uplinks.Preference, next.Uplinks.Preference) {
 		h.cfg.Uplinks.Preference = next.Uplinks.Preference
 		h.engine.SetPreferences(now, next.Uplinks.PreferenceOf)
