@@ -38,7 +38,7 @@ func (d *Daemon) each(f func(m *member) error) error {
 // Status says what the daemon is and how it fares.
 func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 	s := control.Status{
-		Version: d.opts.Version, PID: os.Getpid(), State: "running", Warnings: []string{},
+		Version: d.opts.Version, PID: os.Getpid(), State: "running", Warnings: []string{}, Notes: []string{},
 		Started: d.started, UptimeS: time.Since(d.started).Seconds(), Config: d.opts.ConfigFile,
 	}
 	asked := make(map[string]control.RoleStatus)

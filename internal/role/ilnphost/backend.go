@@ -42,8 +42,9 @@ func (h *Host) Status(ctx context.Context, s *control.Status, _ *control.RoleSta
 	s.Device = h.cfg.Host.Device
 	return h.do(ctx, func(time.Time) {
 		s.Mode = modeName(h.engine.Core().Mode())
-		s.Warnings = append(s.Warnings, h.warnings...)
-		s.Warnings = append(s.Warnings, h.idleRules()...)
+		amiss, absent := h.idleRules()
+		s.Warnings, s.Notes = append(s.Warnings, h.warnings...), append(s.Notes, absent...)
+		s.Warnings = append(s.Warnings, amiss...)
 		for _, f := range h.hosts.Faults {
 			s.Faults = append(s.Faults, control.HostsFault{Place: placeOf(naming.Place{File: f.File, Line: f.Line}), Message: f.Err.Error()})
 		}
