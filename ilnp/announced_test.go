@@ -47,6 +47,45 @@ func TestReplacedLocatorDoesNotReturn(t *testing.T) {
 	b.wantTargets(netP)
 }
 
+// TestUpdateThatMoves: an update tells of a move if data go to other locators by it: not if it renews lifetimes, lists
+// a locator in reserve, or comes behind a packet that has told of the move.
+func TestUpdateThatMoves(t *testing.T) {
+	b := newBench(t)
+	b.prefix(1, netA, roam.Infinite)
+	b.open(netP)
+	moves := func() (n int) {
+		for _, e := range b.events {
+			if e.Kind == PeerMoved || e.Kind == UpdateReceived && e.Moved {
+				n++
+			}
+		}
+		return n
+	}
+	for i, step := range []struct {
+		list []ilnpwire.LocatorEntry
+		want int
+	}{
+		{[]ilnpwire.LocatorEntry{entry(netP, 10, 100)}, 0},
+		{[]ilnpwire.LocatorEntry{entry(netP, 10, 100)}, 0},
+		{[]ilnpwire.LocatorEntry{entry(netP, 10, 100), entry(netQ, 20, 100)}, 0},
+		{[]ilnpwire.LocatorEntry{entry(netP, 10, 0), entry(netQ, 20, 100)}, 1},
+		{[]ilnpwire.LocatorEntry{entry(netQ, 20, 100)}, 0},
+		{[]ilnpwire.LocatorEntry{entry(netR, 20, 100)}, 1},
+	} {
+		b.forget()
+		b.receive(1, b.update(netP, peerNonce, updateOf(step.list...)))
+		if b.count(UpdateReceived) != 1 || moves() != step.want {
+			t.Errorf("update %d: %d received, %d moves, want %d", i, b.count(UpdateReceived), moves(), step.want)
+		}
+	}
+	b.forget()
+	b.see(Observation{Trigger: SeenLocator, Key: theKey, Remote: roam.ILV{NID: peerNID, L64: netS}})
+	b.receive(1, b.update(netS, peerNonce, updateOf(entry(netS, 10, 100))))
+	if b.count(PeerMoved) != 1 || b.count(UpdateReceived) != 1 || moves() != 1 {
+		t.Errorf("a packet from elsewhere, and the update behind it: events %v", b.events)
+	}
+}
+
 // TestUnlistedListLess: nodes without a name of a record are not given as much of what
 // the data plane has, and a hint to what it was not given is called back.
 func TestUnlistedListLess(t *testing.T) {

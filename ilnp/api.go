@@ -376,6 +376,7 @@ type Event struct {
 	Size         int       // of the probe's packet, of FormFull only; of what vanishes
 	Relabelled   bool      // the answer did not bring the probe's flow label back
 	Encapsulated bool      // UpdateAcked: the acknowledgement came in UDP
+	Moved        bool      // UpdateReceived: data go to other locators of the correspondent than before
 }
 
 // RejectedInput counts input that the core refused, by reason.

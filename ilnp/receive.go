@@ -296,13 +296,14 @@ func (c *liveness) applyUpdate(now time.Time, s *session, lu ilnpwire.LocatorUpd
 	if !slices.Contains(seen, s.astray) {
 		s.recall()
 	}
-	c.notify(Event{Time: now, Kind: UpdateReceived, Key: s.key, Locators: seen})
 	c.ageRemotes(now, s)
+	moved := !slices.Equal(best, s.remotes.targets())
+	if moved {
+		s.lastMove = now
+	}
+	c.notify(Event{Time: now, Kind: UpdateReceived, Key: s.key, Locators: seen, Moved: moved})
 	if slices.ContainsFunc(were, func(l roam.L64) bool { return s.remotes.standingOf(l) == dropped }) {
 		trustLast(s, c.listedPaths(now, s))
 	}
 	c.remotesChanged(now, s)
-	if !slices.Equal(best, s.remotes.targets()) {
-		s.lastMove = now
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -79,10 +80,10 @@ func TestBorderCommands(t *testing.T) {
 	}
 	for _, line := range []string{
 		"policy explain fd00::1 here", "policy explain fd00::1 fd00::2 sctp", "policy explain fd00::1 fd00::2 udp 1",
-		"policy explain fd00::1 fd00::2 udp 1 65536",
+		"policy explain fd00::1 fd00::2 udp 1 65536", "policy explain fd00::1", "policy explain fd00::1 fd00::2 udp 1 2 3",
 	} {
-		if status, out, _ := w.try(strings.Fields(line)...); status == cli.StatusOK {
-			t.Errorf("roam %s: %s", line, out)
+		if status, out, errs := w.try(strings.Fields(line)...); status != cli.StatusUsage || out != "" {
+			t.Errorf("roam %s: status %d, %s%s", line, status, out, errs)
 		}
 	}
 }
@@ -145,6 +146,20 @@ func TestPolicyCheck(t *testing.T) {
 	}
 	if status, _, errs := w.try("policy", "check", bad); status != cli.StatusFailure || !strings.Contains(errs, "line 5: Advice") {
 		t.Errorf("a bad one: %d %s", status, errs)
+	}
+	advice := fault{File: bad, Line: 5, Message: `Advice "best"; want none or vlb`}
+	for path, want := range map[string]checkedPolicy{
+		good: {checked: checked{File: good, OK: true, Faults: []fault{}}, Locators: 3, Assigned: 2},
+		bad:  {checked: checked{File: bad, Faults: []fault{advice}}},
+	} {
+		status, out, errs := w.try("policy", "check", path, "--json")
+		var got checkedPolicy
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%v in %q, %q", err, out, errs)
+		}
+		if !reflect.DeepEqual(got, want) || errs != "" || (status == cli.StatusOK) != want.OK {
+			t.Errorf("%s: status %d, %+v, %q", path, status, got, errs)
+		}
 	}
 	conf := file("roam.conf", "[role]\nrun = [\"border\"]\n[border]\npolicy = \"\"\"\n2001:db8:c:: 1 0 best 2\n\"\"\"\n")
 	for _, verb := range []string{"policy", "config"} {

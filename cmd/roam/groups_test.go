@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"roam"
 	"roam/internal/cli/clitest"
 	"roam/internal/control"
 
@@ -99,10 +100,10 @@ func TestMonitorSelects(t *testing.T) {
 		has  []bool // of the four
 	}{
 		{"all", wanted{}, []bool{true, true, true, true}},
-		{"a peer", wanted{peer: "server"}, []bool{false, true, false, true}},
-		{"a peer by NID", wanted{peer: acked.Peer.String()}, []bool{false, true, false, true}},
+		{"a peer", wanted{peer: "server", names: []string{"server"}}, []bool{false, true, false, true}},
+		{"a peer by NID", wanted{peer: "0:0:0:7", nids: []roam.NID{7}}, []bool{false, true, false, true}},
 		{"a kind", wanted{kinds: []string{"handoff-done"}}, []bool{true, false, false, true}},
-		{"both", wanted{peer: "printer", kinds: []string{control.KindUpdateAcked}}, []bool{false, false, true, true}},
+		{"both", wanted{"p", nil, []string{"printer"}, []string{control.KindUpdateAcked}}, []bool{false, false, true, true}},
 	} {
 		for i, e := range []control.Event{moved, acked, other, lost} {
 			if got := tt.want.has(e); got != tt.has[i] {

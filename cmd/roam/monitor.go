@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"roam"
 	"roam/internal/cli"
 	"roam/internal/control"
 
@@ -36,8 +37,10 @@ func (a *app) monitorCommand() *cobra.Command {
 
 // wanted selects events.
 type wanted struct {
-	peer  string   // name or NID; empty: all, and what concerns no peer
-	kinds []string // empty: all
+	peer  string     // the user's word for it; empty: all, and what concerns no peer
+	nids  []roam.NID // that its events have, and
+	names []string   // names: its next session may be another one
+	kinds []string   // empty: all
 }
 
 // has reports whether an event is wanted. That some were missed is always said.
@@ -45,7 +48,7 @@ func (w wanted) has(e control.Event) bool {
 	if e.Kind == control.KindLost {
 		return true
 	}
-	if w.peer != "" && w.peer != e.PeerName && (e.Peer == 0 || w.peer != e.Peer.String()) {
+	if w.peer != "" && !slices.Contains(w.nids, e.Peer) && !slices.Contains(w.names, e.PeerName) {
 		return false
 	}
 	return len(w.kinds) == 0 || slices.Contains(w.kinds, e.Kind)
@@ -61,6 +64,26 @@ func (w wanted) check() error {
 	return nil
 }
 
+// find looks for the peer among those that are known, with a session or without one.
+func (w *wanted) find(ctx context.Context, b control.Backend) error {
+	var others known
+	err := b.EachSession(ctx, func(s control.Session) error {
+		if isPeer(s, w.peer) {
+			w.nids, w.names = append(w.nids, s.RemoteAlias), append(w.names, s.Names...)
+		} else {
+			others.add(s)
+		}
+		return nil
+	})
+	if err == nil && w.nids == nil {
+		err = others.refuse(w.peer)
+	}
+	if nid, no := roam.ParseNID(w.peer); no == nil {
+		w.nids = append(w.nids, nid) // who is known so far may only claim it
+	}
+	return err
+}
+
 func (a *app) monitor(ctx context.Context, want wanted) error {
 	if err := want.check(); err != nil {
 		return err
@@ -72,6 +95,11 @@ func (a *app) monitor(ctx context.Context, want wanted) error {
 	events, err := b.Subscribe(ctx)
 	if err != nil {
 		return err
+	}
+	if want.peer != "" { // events since are not missed
+		if err := a.ask(ctx, want.find); err != nil {
+			return err
+		}
 	}
 	enc := json.NewEncoder(a.Out)
 	for e := range events {

@@ -27,10 +27,18 @@ func (a *app) policyCommand() *cobra.Command {
 		&cobra.Command{Use: "check [FILE]", Short: "Check the policy in FILE, or that of roam.conf; needs no daemon",
 			Args: cli.AtMost(1), RunE: a.policyCheck},
 		&cobra.Command{Use: "explain SOURCE DESTINATION [tcp|udp|icmpv6 [PORT PORT]]",
-			Short: "Explain what the border does with a packet", Args: cobra.RangeArgs(2, 5), RunE: a.policyExplain,
+			Short: "Explain what the border does with a packet", Args: explainArgs, RunE: a.policyExplain,
 			ValidArgsFunction: completeProtocols},
 	)
 	return noun
+}
+
+// explainArgs wants a source and a destination, and what else question reads.
+func explainArgs(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return cli.Exactly("SOURCE", "DESTINATION")(cmd, args)
+	}
+	return cli.AtMost(5)(cmd, args)
 }
 
 func (a *app) policyShow(cmd *cobra.Command, _ []string) error {
@@ -66,6 +74,13 @@ func policyFault(cfg config.Config) error {
 	return err
 }
 
+// checkedPolicy is what `roam policy check --json` prints.
+type checkedPolicy struct {
+	checked
+	Locators int `json:"locators"` // of a valid policy, and
+	Assigned int `json:"assigned"` // how many of them providers have assigned
+}
+
 // policyCheck reads a policy without a daemon.
 func (a *app) policyCheck(_ *cobra.Command, args []string) error {
 	name, text := a.configFile(nil), []byte(nil)
@@ -83,7 +98,12 @@ func (a *app) policyCheck(_ *cobra.Command, args []string) error {
 		text = []byte(cfg.Border.Policy)
 	}
 	p, err := sbr.ParsePolicy(text)
-	if faulty := new(sbr.PolicyError); errors.As(err, &faulty) {
+	faulty := new(sbr.PolicyError)
+	isFaulty := errors.As(err, &faulty)
+	if a.JSON && (err == nil || isFaulty) {
+		return a.policyChecked(name, len(args) == 0, p, faulty)
+	}
+	if isFaulty {
 		return control.Errorf(control.CodeInvalid, "%s: policy, %w", name, err).
 			WithHint("a faulty line refuses the whole policy")
 	} else if err != nil {
@@ -94,10 +114,29 @@ func (a *app) policyCheck(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// policyChecked prints what was found in a policy as JSON; faulty.Line is 0 if it is valid. The line of a fault in
+// roam.conf is that of the key, as in `roam config check`.
+func (pr *printer) policyChecked(file string, inConf bool, p sbr.Policy, faulty *sbr.PolicyError) error {
+	out := checkedPolicy{checked: checked{File: file, OK: faulty.Line == 0, Faults: []fault{}}}
+	switch {
+	case out.OK:
+		out.Locators, out.Assigned = len(p.Entries()), len(p.Site())
+	case inConf:
+		f := fault{File: file, Line: config.Line(file, policyKey), Key: policyKey, Message: faulty.Error()}
+		out.Faults = append(out.Faults, f)
+	default:
+		out.Faults = append(out.Faults, fault{File: file, Line: faulty.Line, Message: faulty.Message})
+	}
+	if err := pr.PrintJSON(out); err != nil || out.OK {
+		return err
+	}
+	return cli.Silent(cli.StatusFailure)
+}
+
 func (a *app) policyExplain(cmd *cobra.Command, args []string) error {
 	q, err := question(args)
 	if err != nil {
-		return control.Errorf(control.CodeInvalid, "%w", err).WithHint("see roam(8), policy explain")
+		return cli.Usage(control.Errorf(control.CodeInvalid, "%w", err).WithHint("see roam(8), policy explain"))
 	}
 	var r control.BorderReport
 	asJSON := a.JSON

@@ -146,6 +146,17 @@ func TestEmptyHost(t *testing.T) {
 	}
 }
 
+// TestNotes: what may be so is part of the answer, and no warning.
+func TestNotes(t *testing.T) {
+	w := newWorld(t)
+	w.daemon.StatusValue.Notes = []string{"rule 1 does without the link wlan0, which is no uplink at present"}
+	status, out, errs := w.try()
+	if !strings.HasSuffix(out, "\n\nnote: rule 1 does without the link wlan0, which is no uplink at present\n") ||
+		!strings.Contains(out, "running for") || status != cli.StatusOK || errs != "" {
+		t.Errorf("status %d, errors %q\n%s", status, errs, out)
+	}
+}
+
 func TestInstructions(t *testing.T) {
 	listed := " is 0000:0000:0000:0002, reached as fd69:6c6e:7000:2627::2\nproof: listed locator: it was validated where " +
 		"its record lists it; its nonce\n       moves the session\n"

@@ -58,6 +58,12 @@ func (a *app) status(ctx context.Context) error {
 		}
 	}
 	a.roles(g.Status)
+	if len(g.Status.Notes) > 0 {
+		fmt.Fprintln(a.Out)
+	}
+	for _, n := range g.Status.Notes {
+		a.Fill("note: ", n)
+	}
 	for _, w := range g.Status.Warnings {
 		a.Warn("%s", w)
 	}

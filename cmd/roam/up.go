@@ -44,7 +44,11 @@ func (a *app) up(ctx context.Context) error {
 		return err
 	}
 	b := a.connect(socket)
-	s, err := b.Status(ctx)
+	var s control.Status
+	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+		s, err = b.Status(ctx)
+		return err
+	})
 	already := err == nil
 	if err != nil {
 		if !errors.Is(err, control.ErrNotRunning) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -8,8 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"roam/internal/cli"
+	"roam/internal/control"
+	"roam/internal/control/controltest"
 )
 
 const upLine = "0011:22ff:0000:0001, fd69:6c6e:7000:2627:11:22ff:0:1\n"
@@ -78,6 +82,26 @@ func TestUpFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// silent is a daemon that is stopped: it answers nothing.
+type silent struct{ *controltest.Fake }
+
+func (silent) Status(ctx context.Context) (control.Status, error) {
+	<-ctx.Done()
+	return control.Status{}, ctx.Err()
+}
+
+// TestUpOfASilentDaemon does not wait for ever.
+func TestUpOfASilentDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.connect = func(string) control.Backend { return silent{w.daemon} }
+		status, _, errs := w.try("up")
+		if status != cli.StatusFailure || !strings.Contains(errs, "has not answered for 10s") || w.machine.done != nil {
+			t.Errorf("status %d, %q, did %q", status, errs, w.machine.done)
+		}
+	})
 }
 
 // TestUpOfAHostWithoutAnAddress says what the daemon waits for.

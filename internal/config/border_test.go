@@ -47,6 +47,9 @@ func TestBorder(t *testing.T) {
 		"also inside":  `links = ["2001:db8:a:: lan0"]`,
 		"other advice": `tcp = "segment"`,
 		"no name":      `drained = [""]`,
+		"drained glob": `drained = ["wan*"]`,
+		"xdp glob":     `xdp = ["wan*"]`,
+		"link glob":    `links = ["2001:db8:a:: wan*"]`,
 	} {
 		key, _, _ := strings.Cut(line, " ")
 		same := func(l string) bool { return strings.HasPrefix(l, key+" ") }

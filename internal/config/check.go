@@ -193,8 +193,12 @@ func (c *checker) device(key, s string) string {
 	return s
 }
 
+// linkName reports whether s can be the name of a link. A glob, which matches nothing where names are compared,
+// is none.
 func linkName(s string) bool {
-	bad := func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	bad := func(r rune) bool {
+		return strings.ContainsRune("/:*?[", r) || unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}
 	return s != "" && len(s) <= 15 && s != "." && s != ".." && !strings.ContainsFunc(s, bad)
 }
 

@@ -34,6 +34,7 @@ var (
 const (
 	allowedBool     = "true or false"
 	allowedDir      = "an absolute path"
+	allowedNames    = "a list of link names, no globs"
 	allowedGlobs    = `a list of link names or globs, such as ["wlan*", "eth0"]`
 	allowedDuration = `a duration from %s to %s, such as "10m"`
 )
@@ -67,7 +68,7 @@ var keys = []Key{
 		Meaning: "prefix of session addresses, which no network of the host has",
 		show:    func(c Config) string { return quote(c.SessionNet().String()) }},
 	{Name: "host.device", Default: `"roam0"`, Restart: true,
-		Allowed: "an interface name of 1 to 13 characters without blanks and slashes",
+		Allowed: "an interface name of 1 to 13 characters without blanks and any of / : * ? [",
 		Meaning: "name of the interface through which sessions leave",
 		show:    func(c Config) string { return quote(c.Host.Device) }},
 	{Name: "host.run_dir", Default: `"/run/roam"`, Restart: true,
@@ -95,12 +96,12 @@ var keys = []Key{
 	{Name: "uplinks.relaxed", Default: `[]`, Allowed: allowedGlobs, Restart: true,
 		Meaning: "links on which host.liveness is \"relaxed\", unless uplinks.fast names them",
 		show:    func(c Config) string { return quoteAll(c.Uplinks.Relaxed) }},
-	{Name: "uplinks.disabled", Default: `[]`, Allowed: "a list of link names",
+	{Name: "uplinks.disabled", Default: `[]`, Allowed: allowedNames,
 		Meaning: "links that the host does not use until `roam locator enable LINK`",
 		show:    func(c Config) string { return quoteAll(c.Uplinks.Disabled) },
 		take:    func(to *Config, from Config) { to.Uplinks.Disabled = from.Uplinks.Disabled }},
 	{Name: "uplinks.preference", Default: `{}`,
-		Allowed: "a table of link names with numbers from 0 to 65000, such as { eth0 = 10, wwan0 = 80 }",
+		Allowed: "a table of link names, no globs, with numbers from 0 to 65000, such as { eth0 = 10, wwan0 = 80 }",
 		Meaning: "preference of the locators on these links, lower is preferred; that of all others is 10",
 		show:    func(c Config) string { return preferenceText(c.Uplinks.Preference) },
 		take:    func(to *Config, from Config) { to.Uplinks.Preference = from.Uplinks.Preference }},
@@ -180,15 +181,15 @@ var keys = []Key{
 		Meaning: "links to the inside of the site",
 		show:    func(c Config) string { return quoteAll(c.Border.Inside) }},
 	{Name: "border.links", Default: `[]`,
-		Allowed: `a list of locators and the links by which packets leave from them, such as ["2001:db8:a:: wan0"]`,
+		Allowed: `a list of locators, each with the name of its link, no glob, such as ["2001:db8:a:: wan0"]`,
 		Meaning: "links to the providers, with the locators that these assigned",
 		show:    func(c Config) string { return quoteAll(c.Border.linkTexts()) },
 		take:    func(to *Config, from Config) { to.Border.Links = from.Border.Links }},
-	{Name: "border.drained", Default: `[]`, Allowed: "a list of link names",
+	{Name: "border.drained", Default: `[]`, Allowed: allowedNames,
 		Meaning: "links to providers that the border stops using; it still receives from them",
 		show:    func(c Config) string { return quoteAll(c.Border.Drained) },
 		take:    func(to *Config, from Config) { to.Border.Drained = from.Border.Drained }},
-	{Name: "border.xdp", Default: `[]`, Allowed: "a list of link names",
+	{Name: "border.xdp", Default: `[]`, Allowed: allowedNames,
 		Meaning: "links whose drivers forward plain packets of known flows (XDP)",
 		show:    func(c Config) string { return quoteAll(c.Border.XDP) },
 		take:    func(to *Config, from Config) { to.Border.XDP = from.Border.XDP }},

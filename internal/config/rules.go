@@ -45,8 +45,8 @@ var ruleTable = []struct{ name, allowed string }{
 	{"own_ports", `a list of at most 4 ports or ranges, such as [443, "5000-5099"]`},
 	{"dscp", "a list of numbers from 0 to 63"},
 	{"policy", words(flowrule.Policies())},
-	{"links", `a list of link names, such as ["eth0", "wlan0"]`},
-	{"shares", "a table of link names with per cent that sum to 100, such as { eth0 = 80, wlan0 = 20 }"},
+	{"links", allowedNames + `, such as ["eth0", "wlan0"]`},
+	{"shares", "a table of link names, no globs, with per cent that sum to 100, such as { eth0 = 80, wlan0 = 20 }"},
 }
 
 // RuleKeys lists the keys of a rule in the order of the manual.

@@ -146,6 +146,18 @@ func TestRuleFaults(t *testing.T) {
 			"preference", "[uplinks]\npreference = { eth0 = 65001 }",
 			`t:2:1: uplinks.preference: "eth0" = 65001 is not allowed`,
 		},
+		{
+			"preference of a glob", "[uplinks]\npreference = { \"wwan*\" = 80 }",
+			`t:2:1: uplinks.preference: "wwan*" = 80 is not allowed; allowed: a table of link names, no globs`,
+		},
+		{
+			"glob of links", "[[rule]]\npolicy = \"flow\"\nlinks = [\"eth?\"]",
+			`t:3:1: rule[1].links: "eth?" is not allowed; allowed: a list of link names, no globs`,
+		},
+		{
+			"glob of shares", "[[rule]]\npolicy = \"weighted\"\nshares = { \"eth*\" = 100 }",
+			`rule[1].shares: "eth*" is not allowed; allowed: a table of link names, no globs`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Parse("t", []byte(tc.text))

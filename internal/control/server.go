@@ -54,7 +54,7 @@ func Handler(b Backend) http.Handler {
 	}
 	get("/v1/status", func(ctx context.Context) (any, error) {
 		s, err := b.Status(ctx)
-		for _, l := range []*[]string{&s.Warnings, &s.Plane.Features, &s.Plane.Uplinks, &s.DNS.Upstream} {
+		for _, l := range []*[]string{&s.Warnings, &s.Notes, &s.Plane.Features, &s.Plane.Uplinks, &s.DNS.Upstream} {
 			*l = orEmpty(*l)
 		}
 		s.Faults = orEmpty(s.Faults)

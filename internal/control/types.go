@@ -14,6 +14,7 @@ type Status struct {
 	PID            int           `json:"pid"`
 	State          string        `json:"state"` // "running"; "degraded" when Warnings says what is missing; "stopping"
 	Warnings       []string      `json:"warnings"`
+	Notes          []string      `json:"notes"` // what has no effect at present, and may be so
 	Started        time.Time     `json:"started"`
 	UptimeS        float64       `json:"uptime_s"`
 	NID            roam.NID      `json:"nid"`

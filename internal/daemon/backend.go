@@ -11,6 +11,7 @@ import (
 	"roam"
 	"roam/internal/config"
 	"roam/internal/control"
+	"roam/internal/role"
 )
 
 // each calls f for every role that runs. What one does not answer, the others do: it
@@ -37,7 +38,7 @@ func (d *Daemon) each(f func(m *member) error) error {
 // Status says what the daemon is and how it fares.
 func (d *Daemon) Status(ctx context.Context) (control.Status, error) {
 	s := control.Status{
-		Version: d.opts.Version, PID: os.Getpid(), State: "running", Warnings: []string{},
+		Version: d.opts.Version, PID: os.Getpid(), State: "running", Warnings: []string{}, Notes: []string{},
 		Started: d.started, UptimeS: time.Since(d.started).Seconds(), Config: d.opts.ConfigFile,
 	}
 	asked := make(map[string]control.RoleStatus)
@@ -189,6 +190,8 @@ func (d *Daemon) History(context.Context) ([]control.Event, error) { return d.hi
 // list of roles itself waits for a restart: what runs goes on.
 func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 	out := control.Reloaded{Applied: []string{}, Restart: []string{}}
+	d.reloading.Lock() // before the file is read, or an older text could follow a newer one
+	defer d.reloading.Unlock()
 	next, err := d.load(d.opts.ConfigFile)
 	if err != nil {
 		return out, control.Errorf(control.CodeInvalid, "%w", err).WithHint("nothing was changed")
@@ -196,15 +199,17 @@ func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 	if absent := config.AbsentCgroups(d.opts.ConfigFile, next, config.IsCgroup); len(absent) > 0 {
 		return out, control.Errorf(control.CodeInvalid, "%w", absent).WithHint("nothing was changed")
 	}
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
 	merged := config.Merge(d.cfg, next)
-	for _, m := range d.roles {
-		if m.failed() != nil {
-			continue
-		}
-		if err := m.role.Reload(ctx, merged); err != nil {
-			return out, err
+	check := func(r role.Role) error { return r.Check(merged) }
+	reload := func(r role.Role) error { return r.Reload(ctx, merged) }
+	for _, f := range []func(role.Role) error{check, reload} {
+		for _, m := range d.roles {
+			if m.failed() != nil {
+				continue
+			}
+			if err := f(m.role); err != nil {
+				return out, err
+			}
 		}
 	}
 	for _, c := range config.Diff(d.cfg, next) {

@@ -50,7 +50,7 @@ type Daemon struct {
 	remove         atomic.Bool
 
 	wanted    atomic.Pointer[[]string] // the roles that the file lists; nil: those in force
-	reloading sync.Mutex               // held while cfg is compared and replaced
+	reloading sync.Mutex               // held while the file is read, and cfg compared and replaced
 	cfg       config.Config            // in force
 }
 

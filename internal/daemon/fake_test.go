@@ -48,6 +48,7 @@ type fake struct {
 	waits    string        // for which Start waits until the end
 	deaf     error         // what it answers to every question
 	amiss    string        // a fault of which its status tells
+	refuses  error         // what it says of a configuration before it is taken over
 	ends     chan error    // what ends Run early
 	next     config.Config // of the last Reload
 }
@@ -94,6 +95,8 @@ func (f *fake) Close() error {
 	f.bench.did("close " + f.name)
 	return nil
 }
+
+func (f *fake) Check(config.Config) error { return f.refuses }
 
 func (f *fake) Reload(_ context.Context, next config.Config) error {
 	f.bench.did("reload " + f.name)

@@ -333,7 +333,6 @@ func TestRoleWithAFault(t *testing.T) {
 	}
 }
 
-// TestReloadThatARoleRefuses stays with the old configuration.
 // TestReloadBySignal reloads for each signal, and logs the outcome, which nobody else is told.
 func TestReloadBySignal(t *testing.T) {
 	signals := make(chan os.Signal, 1)
@@ -365,6 +364,7 @@ func TestReloadBySignal(t *testing.T) {
 	}
 }
 
+// TestReloadThatARoleRefuses stays with the old configuration.
 func TestReloadThatARoleRefuses(t *testing.T) {
 	b := newBench(t, func(b *bench, _ *config.Config) {
 		spoilt := control.Errorf(control.CodeInvalid, "a line is spoilt")
@@ -380,6 +380,29 @@ func TestReloadThatARoleRefuses(t *testing.T) {
 		t.Errorf("reload: %v", err)
 	}
 	if slices.Contains(b.done(), "reload second") || b.d.cfg.Host.Hosts == "/elsewhere" {
+		t.Errorf("done: %q; in force: %q", b.done(), b.d.cfg.Host.Hosts)
+	}
+}
+
+// TestReloadThatTheLastRoleRefuses changes nothing of the first one: all are asked before any takes something over.
+// The file is read under the lock, so that of two reloads the later one has the later text.
+func TestReloadThatTheLastRoleRefuses(t *testing.T) {
+	spoilt := control.Errorf(control.CodeInvalid, "a line is spoilt").WithHint("nothing was changed")
+	b := newBench(t, func(b *bench, _ *config.Config) { b.roles[second].refuses = spoilt })
+	b.d.load = func(string) (config.Config, error) {
+		if b.d.reloading.TryLock() {
+			b.d.reloading.Unlock()
+			t.Error("the file is read while another reload may be")
+		}
+		next := b.d.cfg
+		next.Host.Hosts = "/elsewhere"
+		return next, nil
+	}
+	b.start()
+	if _, err := b.client.Reload(t.Context()); err == nil || control.Hint(err) != "nothing was changed" {
+		t.Errorf("reload: %v", err)
+	}
+	if slices.Contains(b.done(), "reload host") || b.d.cfg.Host.Hosts == "/elsewhere" {
 		t.Errorf("done: %q; in force: %q", b.done(), b.d.cfg.Host.Hosts)
 	}
 }

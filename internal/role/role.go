@@ -30,9 +30,13 @@ type Role interface {
 	// Close lets go of everything. Programs, their maps and changes to the host
 	// stay for the next daemon; Kind.Restore removes them.
 	Close() error
+	// Check refuses what Reload would refuse of next, and changes nothing. Before any
+	// role reloads, each has been asked.
+	Check(next config.Config) error
 	// Reload makes the keys of next effective that need no restart. next is the
 	// configuration in force from now on: keys that wait for a restart have their
-	// old values in it. A role that refuses has changed nothing.
+	// old values in it. A role that refuses has changed nothing. Only the first role
+	// may refuse what its Check has let pass: the others would be left behind.
 	Reload(ctx context.Context, next config.Config) error
 
 	// Status adds the role's part to `roam status`: own is its entry in s.Roles,
@@ -88,6 +92,9 @@ type Kind struct {
 
 // Silent is embedded by a role that has nothing to bring to some of the verbs.
 type Silent struct{}
+
+// Check refuses nothing.
+func (Silent) Check(config.Config) error { return nil }
 
 // Reload changes nothing: every key waits for a restart.
 func (Silent) Reload(context.Context, config.Config) error { return nil }

@@ -12,7 +12,7 @@ func ptr(f float64) *float64 { return &f }
 
 func status() control.Status {
 	return control.Status{
-		Version: "1.2.3", PID: 4711, State: "running", Warnings: []string{},
+		Version: "1.2.3", PID: 4711, State: "running", Warnings: []string{}, Notes: []string{},
 		Started: Now.Add(-3*time.Hour - 12*time.Minute), UptimeS: 11520,
 		NID: 0x0011_22ff_0000_0001, Mode: "soft", Accept: "known",
 		SessionPrefix:  roam.DefaultSessionPrefix.Prefix(),

@@ -2,13 +2,16 @@ package border
 
 import (
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"roam"
 	"roam/internal/config"
+	"roam/internal/control"
 	"roam/internal/hostnet"
+	"roam/internal/keyfile"
 	"roam/internal/rawio"
 	"roam/sbr"
 	"roam/wire/ilnp"
@@ -105,4 +108,21 @@ func TestReloadOfFallback(t *testing.T) {
 			t.Errorf("fallback %d: %+v", fallback, last)
 		}
 	}
+}
+
+// A faulty policy and a key that cannot be read are refused before anything is taken over.
+func TestCheck(t *testing.T) {
+	r := newRole(t)
+	next := r.Config
+	next.Host.StateDir = t.TempDir()
+	if err := r.Check(next); err != nil {
+		t.Errorf("what is in force: %v", err)
+	}
+	next.Border.Policy = "what"
+	wantRefused(t, r.Check(next), control.CodeInvalid, "border.policy", "line 1", "nothing was changed")
+	next.Border.Policy = ""
+	if err := os.WriteFile(keyfile.Path(next), []byte("spoilt"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, r.Check(next), control.CodeInvalid, keyfile.Path(next), "nothing was changed")
 }

@@ -7,7 +7,6 @@
 package border
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -23,6 +22,7 @@ import (
 	"roam/internal/dataplane"
 	plane "roam/internal/dataplane/border"
 	"roam/internal/hostnet"
+	"roam/internal/keyfile"
 	"roam/internal/loop"
 	"roam/internal/rawio"
 	"roam/internal/role"
@@ -202,20 +202,26 @@ func (r *Role) Close() error {
 	return errors.Join(errs...)
 }
 
-// Reload takes another policy, other links and settings over. A faulty policy is refused as
-// a whole.
+// Check refuses a faulty policy as a whole, and a key that cannot be read.
+func (r *Role) Check(next config.Config) error {
+	if _, err := r.parse(next); err != nil {
+		return err
+	}
+	if _, err := keyfile.Read(next); err != nil {
+		return control.Errorf(control.CodeInvalid, "%w", err).
+			WithHint("nothing was changed; the key so far is in use")
+	}
+	return nil
+}
+
+// Reload takes another policy, other links and settings over.
 func (r *Role) Reload(ctx context.Context, next config.Config) error {
 	policy, err := r.parse(next)
 	if err != nil {
 		return err
 	}
-	var failure error
-	err = r.loop.Do(ctx, func(now time.Time) {
-		if failure = r.readKey(); failure != nil {
-			failure = control.Errorf(control.CodeInvalid, "%w", failure).
-				WithHint("nothing was changed; the key so far is in use")
-			return
-		}
+	return r.loop.Do(ctx, func(now time.Time) {
+		r.Warn("read the key; the one so far is in use", r.readKey())
 		changed := next.Border.Policy != r.Config.Border.Policy
 		r.Warn("write the settings", r.plane.Configure(r.settings(next), now.Add(renewal)))
 		r.reconfigure(now, next)
@@ -226,7 +232,6 @@ func (r *Role) Reload(ctx context.Context, next config.Config) error {
 		r.own() // links to the inside may be others
 		r.accelerate()
 	})
-	return cmp.Or(err, failure)
 }
 
 // parse reads the policy of a configuration.

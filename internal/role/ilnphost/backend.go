@@ -42,8 +42,9 @@ func (h *Host) Status(ctx context.Context, s *control.Status, _ *control.RoleSta
 	s.Device = h.cfg.Host.Device
 	return h.do(ctx, func(time.Time) {
 		s.Mode = modeName(h.engine.Core().Mode())
-		s.Warnings = append(s.Warnings, h.warnings...)
-		s.Warnings = append(s.Warnings, h.idleRules()...)
+		amiss, absent := h.idleRules()
+		s.Warnings, s.Notes = append(s.Warnings, h.warnings...), append(s.Notes, absent...)
+		s.Warnings = append(s.Warnings, amiss...)
 		for _, f := range h.hosts.Faults {
 			s.Faults = append(s.Faults, control.HostsFault{Place: placeOf(naming.Place{File: f.File, Line: f.Line}), Message: f.Err.Error()})
 		}
@@ -316,7 +317,7 @@ func (h *Host) apply(now time.Time, next config.Config) {
 	h.engine.ConfigureDisabled(now, next.Uplinks.Disabled)
 	h.applyUpstream(next)
 	h.cfg.Host.Mode, h.cfg.Uplinks.Disabled, h.cfg.DNS.Upstream = next.Host.Mode, next.Uplinks.Disabled, next.DNS.Upstream
-	h.cfg.Host.Hosts = next.Host.Hosts
+	h.cfg.Host.Hosts, h.cfg.Uplinks.Border = next.Host.Hosts, next.Uplinks.Border
 	if !maps.Equal(h.cfg.Uplinks.Preference, next.Uplinks.Preference) {
 		h.cfg.Uplinks.Preference = next.Uplinks.Preference
 		h.engine.SetPreferences(now, next.Uplinks.PreferenceOf)

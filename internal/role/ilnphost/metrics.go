@@ -40,8 +40,12 @@ func (t *tally) count(e ilnp.Event) {
 		t.updateRTT.Observe(e.RTT)
 	case ilnp.UpdateFailed:
 		t.failed++
-	case ilnp.PeerMoved, ilnp.UpdateReceived:
+	case ilnp.PeerMoved:
 		t.peerMoves++
+	case ilnp.UpdateReceived:
+		if e.Moved {
+			t.peerMoves++
+		}
 	case ilnp.SessionFellBack:
 		t.fellBack++
 	case ilnp.PlainRefused:

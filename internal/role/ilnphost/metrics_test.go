@@ -40,6 +40,20 @@ func TestUplinkTraffic(t *testing.T) {
 	}
 }
 
+// TestPeerMoves: updates that renew lifetimes are no moves.
+func TestPeerMoves(t *testing.T) {
+	var moves tally
+	for _, e := range []ilnp.Event{
+		{Kind: ilnp.UpdateReceived}, {Kind: ilnp.PeerMoved}, {Kind: ilnp.UpdateReceived},
+		{Kind: ilnp.UpdateReceived, Moved: true},
+	} {
+		moves.count(e)
+	}
+	if moves.peerMoves != 2 {
+		t.Errorf("%d moves, want 2", moves.peerMoves)
+	}
+}
+
 // TestProofs: each session with ILNP counts once, by what says who its peer is.
 func TestProofs(t *testing.T) {
 	tally := ilnp.Tally{Keyed: 2, Listed: 3}

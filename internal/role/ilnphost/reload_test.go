@@ -5,8 +5,42 @@ import (
 	"time"
 
 	"roam"
+	"roam/internal/config"
 	"roam/internal/hostnet"
 )
+
+// TestReloadTakesOverEachKey: a key of the host that needs no restart is in force after a reload.
+func TestReloadTakesOverEachKey(t *testing.T) {
+	h, _ := newForgetful(t)
+	next, err := config.Parse("roam.conf", []byte(`[host]
+mode = "hard"
+hosts = "/elsewhere"
+[uplinks]
+disabled = ["a"]
+preference = { a = 80 }
+border = ["border.example"]
+[dns]
+upstream = ["192.0.2.1"]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken []config.Key
+	for _, k := range config.Keys() {
+		if k.Role() != config.RoleHost || k.Restart {
+			continue
+		}
+		if taken = append(taken, k); k.Value(h.cfg) == k.Value(next) {
+			t.Errorf("%s is not changed by this test", k.Name)
+		}
+	}
+	h.apply(time.Now(), next)
+	for _, k := range taken {
+		if got := k.Value(h.cfg); got != k.Value(next) {
+			t.Errorf("%s is %s after a reload, want %s", k.Name, got, k.Value(next))
+		}
+	}
+}
 
 // TestReloadKeepsCommandsAboutLinks: a reload that says nothing new about a link leaves it as a command has.
 func TestReloadKeepsCommandsAboutLinks(t *testing.T) {

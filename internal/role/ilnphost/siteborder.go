@@ -39,6 +39,8 @@ type siteBorders struct {
 	core   siteCore
 	log    *slog.Logger
 	links  map[roam.LinkID]*siteBorder
+	// left is since when the core has what a border said that is not named any more; zero: it has nothing such.
+	left time.Time
 }
 
 // siteHost is the host, as far as its borders matter.
@@ -215,10 +217,18 @@ func usableSites(n ilnp.SiteNotice, session roam.L64) map[roam.L64][]roam.L64 {
 // tell gives the core what all borders say.
 func (b *siteBorders) tell(now time.Time) {
 	var known map[roam.L64][]roam.L64
-	if b.host.namesBorders() && b.waits(now, slices.Collect(maps.Keys(b.host.uplinks()))) {
+	if b.isAwaited(now) {
 		known = b.core.Sites()
+	} else {
+		b.left = time.Time{}
 	}
 	b.core.HandleSite(now, b.whole(known))
+}
+
+// isAwaited reports whether what the core has of the site stays as some border has not answered yet.
+func (b *siteBorders) isAwaited(now time.Time) bool {
+	isLong := !b.left.IsZero() && now.Sub(b.left) >= leaveBorder
+	return b.host.namesBorders() && !isLong && b.waits(now, slices.Collect(maps.Keys(b.host.uplinks())))
 }
 
 // waits reports whether the border of one of these links, if it has one, has not answered yet: a link whose
@@ -279,22 +289,29 @@ func (at *siteBorder) question(now time.Time, key nidkey.Key, secrets []borderSe
 	at.asked, at.key, at.answered, at.secrets = now, key, false, secrets
 }
 
-// tick asks on links where nobody was asked for long, and forgets links that have gone.
+// tick asks on links where nobody was asked for long, and forgets links that have gone, and borders that are not
+// named any more. What such a border said goes when the others have answered, after leaveBorder at the latest: peers
+// must not be told the internal locators while a key is exchanged for another.
 func (b *siteBorders) tick(now time.Time) {
 	if b.socket == nil {
 		return
 	}
-	links, borders := b.host.uplinks(), len(b.links)
-	maps.DeleteFunc(b.links, func(l roam.LinkID, _ *siteBorder) bool {
+	links, named, borders := b.host.uplinks(), b.host.borderKeys(), len(b.links)
+	maps.DeleteFunc(b.links, func(l roam.LinkID, at *siteBorder) bool {
 		_, there := links[l]
-		return !there
+		unnamed := at.sites != nil && !slices.Contains(named, at.public)
+		if unnamed {
+			b.left = now
+		}
+		return !there || unnamed
 	})
+	gone := len(b.links) < borders
 	for link, u := range links {
 		if u.Up && now.Sub(b.on(link).asked) >= askBorder {
 			b.ask(now, link)
 		}
 	}
-	if len(b.links) < borders || !b.host.namesBorders() {
+	if gone || !b.host.namesBorders() || !b.left.IsZero() && !b.isAwaited(now) {
 		b.tell(now)
 	}
 }

@@ -286,6 +286,49 @@ func TestTell(t *testing.T) {
 	is("without a border that is named", nil)
 }
 
+// What a border said ends when it is not named any more: at once if no other one is, else with the answer of another
+// one, after leaveBorder at the latest.
+func TestBorderIsNotNamedAnyMore(t *testing.T) {
+	first, second := ephemeral(t), ephemeral(t)
+	both, other := []nidkey.Public{first.Public, second.Public}, []nidkey.Public{second.Public}
+	for name, c := range map[string]struct {
+		named   []nidkey.Public
+		answers bool          // the second one
+		after   time.Duration // it goes
+		want    []roam.L64
+	}{
+		"no other one":                 {},
+		"another one that answers":     {named: other, answers: true, want: []roam.L64{siteB}},
+		"another one that is silent":   {named: other, after: leaveBorder},
+		"both are named, and it stays": {named: both, after: time.Hour, want: []roam.L64{siteA}},
+	} {
+		b, now := newBordered(first), time.Unix(1000, 0)
+		b.links[2] = hostnet.Uplink{} // is down, so nobody is asked there
+		b.tick(now)
+		b.handle(now, from(1, sealed(t, first, b.asked[0], ilnp.SiteEntry{Internal: ownA, Site: siteA})))
+		is := func(when string, want []roam.L64) {
+			t.Helper()
+			if !slices.Equal(b.known[ownA], want) {
+				t.Errorf("%s: %s the core has %v, want %v", name, when, b.known[ownA], want)
+			}
+		}
+		is("at first", []roam.L64{siteA})
+		b.keys, b.named = c.named, len(c.named) > 0
+		now = now.Add(time.Second)
+		b.tick(now)
+		if c.answers {
+			is("before the answer", []roam.L64{siteA})
+			b.handle(now, from(1, sealed(t, second, b.asked[len(b.asked)-1], ilnp.SiteEntry{Internal: ownA, Site: siteB})))
+		}
+		if c.after > 0 {
+			b.tick(now.Add(c.after - time.Second))
+			is("before that", []roam.L64{siteA})
+			b.tick(now.Add(c.after))
+		}
+		is("at last", c.want)
+	}
+}
+
 // Locators that nobody can have do not count, nor do more than a proof lists; while all providers
 // are down, what was told before stays.
 func TestUsableSites(t *testing.T) {
