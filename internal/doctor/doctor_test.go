@@ -330,6 +330,13 @@ func TestPeerFindings(t *testing.T) {
 			[]string{"warning updates: the last Locator Update was acknowledged in UDP only"}},
 		"updates filtered": {func(p *PeerFacts) { p.History = p.History[:1] },
 			[]string{"fault updates: b.example does not acknowledge"}},
+		"updates of an earlier session": {func(p *PeerFacts) {
+			p.History = p.History[:1]
+			p.History[0].Time, p.Session.Since = now.Add(-time.Hour), now.Add(-time.Minute)
+		}, nil},
+		"updates before the peer's restart": {func(p *PeerFacts) {
+			p.History[1].Kind = "session-replaced"
+		}, nil},
 		"forged": {func(p *PeerFacts) {
 			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})
 		}, []string{"note refused: input in its name was refused: wrong nonce"}},
