@@ -97,6 +97,9 @@ func TestDoctorByTheConfigurationInForce(t *testing.T) {
 	if status != cli.StatusOK || errs != "" || !strings.Contains(flat, want) {
 		t.Errorf("status %d, %q, %s", status, errs, out)
 	}
+	if _, out, _ := w.try("explain", "server"); strings.Contains(out, "20 min") {
+		t.Errorf("explained by a key that waits for a restart: %s", out)
+	}
 	w.daemon.StatusValue.Config = "/elsewhere/roam.conf" // the file is not the daemon's
 	if status, out, _ = w.try("doctor"); status != cli.StatusOK || strings.Contains(out, "waits for") {
 		t.Errorf("status %d, %s", status, out)
