@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"roam/internal/cli"
@@ -60,6 +61,27 @@ func (a *app) config() (config.Config, error) {
 			WithHint("correct it and look again with `roam config check`")
 	}
 	return cfg, nil
+}
+
+// keptFile returns the file in which the daemon keeps the configuration that it has in force.
+func keptFile(a *app) (string, error) {
+	socket, err := a.socket()
+	var cfg config.Config
+	cfg.Host.RunDir = filepath.Dir(socket)
+	return cfg.InForce(), err
+}
+
+// inForce returns the configuration that a running daemon has in force, or that of config if
+// the daemon's copy cannot be read.
+func inForce(a *app) (config.Config, error) {
+	if file, err := keptFile(a); err == nil {
+		if text := a.host.Read(file); text != "" {
+			if cfg, err := config.Parse(file, []byte(text)); err == nil {
+				return cfg, nil
+			}
+		}
+	}
+	return a.config()
 }
 
 // located returns the configuration by which the command finds the daemon. If the file has

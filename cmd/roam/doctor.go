@@ -64,14 +64,31 @@ func (pr *printer) findings(list []doctor.Finding) {
 
 // facts collects the input of the judgement; word names a peer, or is empty.
 func (a *app) facts(ctx context.Context, word string) doctor.Facts {
-	cfg, err := a.config()
-	fault := ""
+	f := doctor.Facts{Now: a.now(), Version: version, ConfigFile: a.configFile(nil)}
+	daemonFacts(ctx, a, &f)
+	written, err := a.config()
 	if err != nil {
-		cfg, fault = config.Rescue(a.configFile(nil)), err.Error()
+		written, f.ConfigFault = config.Rescue(f.ConfigFile), err.Error()
 	}
-	f := doctor.Gather(ctx, a.host, cfg)
-	f.Now, f.Version, f.ConfigFile, f.ConfigFault = a.now(), version, a.configFile(nil), fault
-	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+	f.Config = written
+	if f.Daemon != nil {
+		if cfg, err := inForce(a); err == nil {
+			f.Config = cfg
+		}
+		if f.ConfigFault == "" && f.Daemon.Config == f.ConfigFile {
+			f.Pending = config.Diff(f.Config, written)
+		}
+	}
+	f = doctor.Gather(ctx, a.host, f)
+	if word != "" && f.Daemon != nil && f.Incomplete == "" {
+		f.Peer = a.peerFacts(ctx, word, f.Sessions)
+	}
+	return f
+}
+
+// daemonFacts adds what the daemon tells.
+func daemonFacts(ctx context.Context, a *app, f *doctor.Facts) {
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) error {
 		s, err := b.Status(ctx)
 		if err != nil {
 			return err
@@ -79,7 +96,7 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 		f.Daemon = &s
 		if len(s.Roles) > 0 {
 			if f.Roles, err = b.Roles(ctx, 0); err != nil {
-				return err
+				return fmt.Errorf("roles: %w", err)
 			}
 			f.BehindRoutes = doctor.BehindRoutes(ctx, a.host, f.Roles)
 		}
@@ -87,18 +104,19 @@ func (a *app) facts(ctx context.Context, word string) doctor.Facts {
 			return nil
 		}
 		if f.Locators, err = b.Locators(ctx); err != nil {
-			return err
+			return fmt.Errorf("locators: %w", err)
 		}
-		f.Sessions, err = control.Sessions(ctx, b)
-		return err
+		if f.Sessions, err = control.Sessions(ctx, b); err != nil {
+			return fmt.Errorf("sessions: %w", err)
+		}
+		return nil
 	})
-	if err != nil && f.Daemon == nil {
+	switch {
+	case err != nil && f.Daemon == nil:
 		f.DaemonError = err.Error()
+	case err != nil:
+		f.Incomplete = err.Error()
 	}
-	if word != "" && f.Daemon != nil {
-		f.Peer = a.peerFacts(ctx, word, f.Sessions)
-	}
-	return f
 }
 
 // peerFacts queries the daemon and the resolver about one peer.

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"roam/internal/cli"
+	"roam/internal/config"
 	"roam/internal/control"
+	"roam/internal/control/controltest"
 )
 
 // healthy gives the machine of a world what doctor looks at.
@@ -18,7 +24,6 @@ func healthy(w *world) {
 	w.machine.files = map[string]string{
 		"/proc/sys/kernel/osrelease": "6.6.10-amd64\n",
 		"/etc/resolv.conf":           "nameserver 127.0.0.156\n",
-		"/proc/self/mountinfo":       "36 35 0:30 / /run/roam/bpf rw - bpf bpffs rw\n",
 	}
 	w.machine.output = map[string]string{
 		"ip -j -6 address show": `[{"ifname":"wlan0","mtu":1500,"flags":["UP","LOWER_UP"],"addr_info":[{"family":"inet6","local":"2001:db8:1:1::5","prefixlen":64,"scope":"global"}]},
@@ -72,6 +77,55 @@ func TestDoctorWithoutDaemon(t *testing.T) {
 	}
 	if status != cli.StatusFailure || got.OK || len(got.Findings) == 0 || got.Findings[0].Do != "roam up" {
 		t.Errorf("status %d, %+v", status, got)
+	}
+}
+
+// TestDoctorByTheConfigurationInForce: keys of the file that wait for a restart are no fault of the host.
+func TestDoctorByTheConfigurationInForce(t *testing.T) {
+	w := newWorld(t)
+	healthy(w)
+	w.usual = filepath.Join(t.TempDir(), "roam.conf")
+	w.daemon.StatusValue.Config = w.usual
+	w.machine.files["/run/roam/roam.conf"] = config.Format(config.Default())
+	text := "[host]\ndevice = \"roam1\"\nsession_prefix = \"fd00:1:2:2fc::/64\"\n[ilnp]\nidle_timeout = \"20m\"\n"
+	if err := os.WriteFile(w.usual, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := w.try("doctor")
+	flat := strings.Join(strings.Fields(out), " ")
+	want := `"; host.device: "roam0" -> "roam1"; ilnp.idle_timeout: "10m" -> "20m" > restart the daemon`
+	if status != cli.StatusOK || errs != "" || !strings.Contains(flat, want) {
+		t.Errorf("status %d, %q, %s", status, errs, out)
+	}
+	if _, out, _ := w.try("explain", "server"); strings.Contains(out, "20 min") {
+		t.Errorf("explained by a key that waits for a restart: %s", out)
+	}
+	w.daemon.StatusValue.Config = "/elsewhere/roam.conf" // the file is not the daemon's
+	if status, out, _ = w.try("doctor"); status != cli.StatusOK || strings.Contains(out, "waits for") {
+		t.Errorf("status %d, %s", status, out)
+	}
+}
+
+// reticent is a daemon that does not tell its locators.
+type reticent struct{ *controltest.Fake }
+
+func (reticent) Locators(context.Context) ([]control.Locator, error) {
+	return nil, errors.New("no answer")
+}
+
+// TestDoctorOfAReticentDaemon: what the daemon does not tell is not taken for missing.
+func TestDoctorOfAReticentDaemon(t *testing.T) {
+	w := newWorld(t)
+	healthy(w)
+	w.connect = func(string) control.Backend { return reticent{w.daemon} }
+	status, out, _ := w.try("doctor", "server.example")
+	if status != cli.StatusFailure || !strings.Contains(out, "answered only in part: locators: no answer") {
+		t.Errorf("status %d, %s", status, out)
+	}
+	for _, wrong := range []string{"no link can be used", "no peer is called"} {
+		if strings.Contains(out, wrong) {
+			t.Errorf("%q is said: %s", wrong, out)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"roam/internal/cli"
+	"roam/internal/config"
 	"roam/internal/control"
 
 	"github.com/spf13/cobra"
@@ -46,15 +47,12 @@ type situation struct {
 	flows    []control.Flow
 	idle     string // after which a session ends
 	fallback string // for which "no ILNP there" is remembered
+	uplinks  config.Uplinks
 }
 
 func (a *app) explain(ctx context.Context, word string, port []string) error {
 	var s situation
-	cfg, err := a.config()
-	if err == nil {
-		s.idle, s.fallback = span(cfg.ILNP.IdleTimeout), span(cfg.ILNP.FallbackLifetime)
-	}
-	err = a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
+	err := a.ask(ctx, func(ctx context.Context, b control.Backend) (err error) {
 		if err = s.ask(ctx, b, word); err == nil {
 			err = s.askFlows(ctx, b, port)
 		}
@@ -62,6 +60,9 @@ func (a *app) explain(ctx context.Context, word string, port []string) error {
 	})
 	if err != nil {
 		return err
+	}
+	if cfg, err := inForce(a); err == nil {
+		s.idle, s.fallback, s.uplinks = span(cfg.ILNP.IdleTimeout), span(cfg.ILNP.FallbackLifetime), cfg.Uplinks
 	}
 	out := explanation{Session: s.session, Events: append([]control.Event{}, s.history...), Flows: s.flows}
 	for _, p := range append([]paragraph{
@@ -181,7 +182,7 @@ func (s situation) setup(a *app) string {
 		return ""
 	}
 	out := "It began " + a.ago(s.session.Since)
-	began, ok := last(s.events, "session-started")
+	began, ok := last(s.events, control.KindSessionStarted)
 	switch {
 	case ok && began.Reason != "":
 		out += ": " + began.Reason
@@ -287,11 +288,61 @@ func (s situation) why(links int) string {
 	case s.status.Mode == "duality":
 		return "the only link on which the correspondent answers"
 	}
+	used, active := s.session.Paths[0].Link, s.active()
+	if used != active {
+		return s.whyNot(active)
+	}
 	all := "everything"
 	if len(ruledPaths(s.session)) > 0 {
 		all += " that no rule sends elsewhere"
 	}
-	return "because in mode " + s.status.Mode + " the newest link that works carries " + all
+	return "because in mode " + s.status.Mode + " the " + s.preference(used) + " carries " + all
+}
+
+// active returns the link by which the host prefers to send, if it does not send by several.
+func (s situation) active() string {
+	i := slices.IndexFunc(s.locators, func(l control.Locator) bool {
+		return !l.Disabled && (l.State == "active" || l.State == "expired")
+	})
+	if i < 0 {
+		return s.session.Paths[0].Link
+	}
+	return s.locators[i].Link
+}
+
+// preference says what made the host prefer a link to the others that can be used.
+func (s situation) preference(link string) string {
+	others := slices.DeleteFunc(s.usable(), func(l string) bool { return l == link })
+	equals := slices.DeleteFunc(slices.Clone(others), func(l string) bool {
+		return s.uplinks.PreferenceOf(l) != s.uplinks.PreferenceOf(link)
+	})
+	if len(equals) == 0 {
+		return "link with the lowest uplinks.preference that works"
+	}
+	placed := len(equals)
+	equals = slices.DeleteFunc(equals, func(l string) bool { return s.uplinks.Place(l) != s.uplinks.Place(link) })
+	switch {
+	case len(equals) == 0:
+		return "first link of uplinks.prefer that works"
+	case placed < len(others) || len(equals) < placed:
+		return "newest of the links that uplinks.preference and uplinks.prefer put first"
+	}
+	return "newest link that works"
+}
+
+// whyNot says why packets do not leave by the link that the host prefers.
+func (s situation) whyNot(link string) string {
+	out := "although the host prefers " + link
+	for _, v := range s.session.Views {
+		if v.Link == link && (strings.HasPrefix(v.Why, "avoided") || strings.HasPrefix(v.Why, "left")) {
+			return out + ", as " + pathText(v.Path) + " is " + v.Why
+		}
+	}
+	returned, ok := last(s.events, "handoff-returned")
+	if moved, _ := last(s.moves, "handoff-started"); ok && !returned.Time.Before(moved.Time) {
+		return out + ", as the correspondent has acknowledged no Locator Update with its locator"
+	}
+	return out
 }
 
 // whyThere explains the choice between the peer's locators.

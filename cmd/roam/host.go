@@ -49,6 +49,8 @@ type host interface {
 	Read(path string) string
 	// Free returns the bytes available to files of a directory; false: it does not exist.
 	Free(dir string) (uint64, bool)
+	// BPF reports whether a directory is one of a bpffs.
+	BPF(dir string) bool
 	// Lookup queries the system's resolver for the IPv6 addresses of a name.
 	Lookup(ctx context.Context, name string) []netip.Addr
 	// Until calls done until it returns true or ctx is done.

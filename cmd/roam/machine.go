@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"roam/internal/config"
 )
 
 // lookupTime is how long the system's resolver may take for one name.
@@ -30,6 +32,8 @@ func (machine) Free(dir string) (uint64, bool) {
 	}
 	return st.Bavail * uint64(st.Bsize), true
 }
+
+func (machine) BPF(dir string) bool { return config.IsBPF(dir) }
 
 func (machine) Lookup(ctx context.Context, name string) []netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)

@@ -14,9 +14,11 @@ func (a *app) modeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "mode [soft|hard|duality]", Short: "Show or set how the host uses several links",
 		Long: "Show or set, until the next start, how the host uses several links:\n" +
-			"  soft     the newest sends everything, the others still receive\n" +
-			"  hard     the newest sends everything, the others are dropped at once\n" +
-			"  duality  each carries its share",
+			"  soft     the preferred one sends everything, the others still receive\n" +
+			"  hard     the preferred one sends everything, the others are dropped at once\n" +
+			"  duality  each carries its share\n" +
+			"Preferred is the newest, unless uplinks.preference or uplinks.prefer in\n" +
+			"roam.conf says otherwise.",
 		Args: cli.AtMost(1), ValidArgs: []string{"soft", "hard", "duality"},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.mode(cmd.Context(), args) },
 	}

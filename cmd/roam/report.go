@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"roam/internal/cli"
-	"roam/internal/config"
 	"roam/internal/control"
 	"roam/internal/doctor"
 
@@ -103,7 +102,9 @@ func (a *app) reportParts(ctx context.Context, args []string) []part {
 	add("doctor.json", asJSON(doctor.Examine(facts)))
 	parts = append(parts, a.daemonParts(ctx, facts.Daemon)...)
 	add("config/roam.conf", a.host.Read(facts.ConfigFile))
-	add("config/in-force.conf", config.Format(facts.Config))
+	if file, err := keptFile(a); err == nil {
+		add("config/in-force.conf", a.host.Read(file))
+	}
 	add("config/hosts", a.host.Read(facts.Config.Host.Hosts))
 	add("config/peers", a.host.Read(facts.Config.Peers()))
 	add("config/resolv.conf", facts.ResolvConf)

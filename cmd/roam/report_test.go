@@ -14,6 +14,7 @@ func TestReport(t *testing.T) {
 	w := newWorld(t)
 	healthy(w)
 	w.machine.files["/run/roam/sessions"] = "SECRET"
+	w.machine.files["/run/roam/roam.conf"] = "# kept\n[host]\n"
 	w.machine.files["/run/roam/roamd.log"] = strings.Repeat("x", maxLog) + "the end"
 	w.machine.output["nft list ruleset"] = "table inet f"
 	file := filepath.Join(t.TempDir(), "r.tar.gz")
@@ -33,7 +34,8 @@ func TestReport(t *testing.T) {
 	for name, want := range map[string]string{
 		"versions.json": "6.6.10-amd64", "doctor.json": `"about": "kernel"`, "daemon/status.json": `"nid"`,
 		"daemon/sessions.json": "server.example", "daemon/history.json": "handoff-done", "daemon/counters.json": "tx_packets",
-		"daemon/locators.json": "wlan0", "config/in-force.conf": "[host]", "system/nft.txt": "table inet f", "log/roamd.log": "xthe end",
+		"daemon/locators.json": "wlan0", "config/in-force.conf": "# kept",
+		"system/nft.txt": "table inet f", "log/roamd.log": "xthe end",
 	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s lacks %q: %.200q", name, want, files[name])

@@ -99,6 +99,8 @@ func (h *fakeHost) Read(path string) string { return h.files[path] }
 
 func (h *fakeHost) Free(dir string) (uint64, bool) { return 1 << 30, !h.bare }
 
+func (h *fakeHost) BPF(string) bool { return !h.bare }
+
 func (h *fakeHost) Lookup(_ context.Context, name string) []netip.Addr { return h.names[name] }
 
 // Until asks a few times: in this world nothing takes time.

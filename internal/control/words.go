@@ -58,8 +58,10 @@ const ChecksumRFC6741 = "rfc6741"
 
 // Kinds of events that the commands judge by; KindNames has them all.
 const (
+	KindSessionStarted     = "session-started"
 	KindSessionEstablished = "session-established"
 	KindSessionFellBack    = "session-fell-back"
+	KindSessionReplaced    = "session-replaced"
 	KindPlainRefused       = "plain-refused"
 	KindKeyCopied          = "key-copied"
 	KindUpdateSent         = "update-sent"
@@ -78,8 +80,8 @@ const (
 func KindNames() []string {
 	return []string{
 		"locator-added", "locator-removed", "handoff-started", "handoff-done", KindUpdateSent, KindUpdateAcked,
-		KindUpdateFailed, KindUpdateReceived, "session-started", KindSessionEstablished, KindSessionFellBack,
-		"session-ended", "session-replaced", "peer-moved", "peer-dead", "peer-alive", KindRefused, "mode-changed",
+		KindUpdateFailed, KindUpdateReceived, KindSessionStarted, KindSessionEstablished, KindSessionFellBack,
+		"session-ended", KindSessionReplaced, "peer-moved", "peer-dead", "peer-alive", KindRefused, "mode-changed",
 		KindPathAnswered, "encapsulation-changed", "spread-changed", KindPathNarrowed, "session-named",
 		"handoff-returned", "path-avoided", "path-answers", KindPlainRefused, KindKeyCopied,
 		KindPacketsLost, KindUpdateSeen,

@@ -220,6 +220,7 @@ func (d *Daemon) Reload(ctx context.Context) (control.Reloaded, error) {
 		}
 	}
 	d.cfg = merged
+	d.keepConfig()
 	d.wanted.Store(&next.Roles)
 	return out, nil
 }

@@ -150,11 +150,16 @@ func (d *Daemon) keep() {
 	if d.starts, err = countStart(d.cfg.Host.RunDir); err != nil {
 		d.opts.Log.Warn(err.Error())
 	}
-	if err := durable.Replace(d.cfg.InForce(), []byte(config.Format(d.cfg)), 0o644); err != nil {
-		d.opts.Log.Warn("the configuration in force is not kept for `roam down`", "err", err)
-	}
+	d.keepConfig()
 	if err := keepRunDir(d.cfg); err != nil {
 		d.opts.Log.Warn("a later change of host.run_dir will not be noticed", "err", err)
+	}
+}
+
+// keepConfig writes the configuration in force.
+func (d *Daemon) keepConfig() {
+	if err := durable.Replace(d.cfg.InForce(), []byte(config.Format(d.cfg)), 0o644); err != nil {
+		d.opts.Log.Warn("the configuration in force is not kept for `roam down`", "err", err)
 	}
 }
 

@@ -281,6 +281,9 @@ func TestReloadTakesARoleAway(t *testing.T) {
 	if err != nil || !slices.Equal(r.Restart, restart) || !slices.Equal(r.Applied, applied) {
 		t.Errorf("reloaded %+v, %v", r, err)
 	}
+	if text, err := os.ReadFile(b.d.cfg.InForce()); err != nil || !strings.Contains(string(text), "/elsewhere") {
+		t.Errorf("the daemon keeps %q, %v", text, err)
+	}
 	want := `the role "second" runs, but: role.run (` + b.file + `:3) no longer lists it; ` +
 		`restart roamd to end it, or list it again`
 	if s := b.status(); len(s.Roles) != 2 || s.Roles[1].State != "running" || !slices.Equal(s.Warnings, []string{want}) {

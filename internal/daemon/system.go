@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"roam/internal/config"
 )
 
 // mountBPF mounts a bpffs at dir unless one is there: pins live as long as the
@@ -15,7 +17,7 @@ func mountBPF(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make pin directory: %w", err)
 	}
-	if isBPF(dir) {
+	if config.IsBPF(dir) {
 		return nil
 	}
 	if err := unix.Mount("bpffs", dir, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
@@ -24,13 +26,8 @@ func mountBPF(dir string) error {
 	return nil
 }
 
-func isBPF(dir string) bool {
-	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && uint32(st.Type) == unix.BPF_FS_MAGIC
-}
-
 func unmountBPF(dir string) error {
-	if !isBPF(dir) {
+	if !config.IsBPF(dir) {
 		return nil
 	}
 	if err := unix.Unmount(dir, 0); err != nil && !errors.Is(err, unix.EINVAL) {

@@ -208,7 +208,7 @@ func TestGatherBorder(t *testing.T) {
 		files:  map[string]string{"/proc/sys/net/ipv6/conf/all/forwarding": "0\n"},
 		output: map[string]string{"ip -j -6 route get fd00:0:1:0:ffff:ffff:ffff:fffe": `[{"dst":"fd00:0:1::","dev":"lan0"}]`},
 	}
-	if f := Gather(t.Context(), m, config.Default()); !f.NoForwarding {
+	if f := Gather(t.Context(), m, Facts{Config: config.Default()}); !f.NoForwarding {
 		t.Error("the host is taken to forward")
 	}
 	f, r := wellBorder()

@@ -41,19 +41,21 @@ type Finding struct {
 type Facts struct {
 	Now          time.Time
 	Root         bool
-	Version      string // of the command
-	Config       config.Config
+	Version      string          // of the command
+	Config       config.Config   // in force, or that of the file if no daemon answers
+	Pending      []config.Change // in the file, and not in force
 	ConfigFile   string
 	ConfigFault  string // why the file cannot be read; then Config holds the defaults
 	Daemon       *control.Status
 	DaemonError  string // why Daemon is nil
+	Incomplete   string // why Roles, Locators or Sessions are missing although the daemon answers
 	Roles        []control.RoleReport
 	Locators     []control.Locator
 	Sessions     []control.Session
 	HostsFaults  naming.Errors // skipped lines of the hosts file and of the added peers
 	Refused      int           // Parameter Problems that this host has sent; 0: none, or unknown
 	Kernel       string        // release, such as "6.1.0-18-amd64"
-	NoIPv6       bool          // switched off for all links
+	NoIPv6       bool          // switched off for all links, unless one has a setting of its own
 	NoForwarding bool          // of IPv6
 	Links        []Link
 	LinksKnown   bool
@@ -72,6 +74,8 @@ type Facts struct {
 // Link is one network link of the host.
 type Link struct {
 	Name       string
+	Kind       string // of a virtual link, such as "veth"
+	Port       bool   // of a bridge, a bond or their like, which takes what arrives on it
 	MTU        int
 	Up         bool           // carrier included
 	Tunnel     bool           // point-to-point, and not PPP

@@ -129,7 +129,26 @@ func TestHostFindings(t *testing.T) {
 			[]string{"note kernel: programs are attached through clsact"}},
 		"no ring buffer": {func(f *Facts) { f.Daemon.Plane.Features = []string{"tcx", "csum-replace-ipv6", "netfilter-bpf"} },
 			[]string{"fault kernel: the kernel has no BPF ring buffer"}},
-		"no IPv6": {func(f *Facts) { f.NoIPv6 = true }, []string{"fault uplinks: IPv6 is switched off"}},
+		"no IPv6": {func(f *Facts) { f.NoIPv6, f.Locators, f.Links, f.LinksKnown = true, nil, nil, false },
+			[]string{"fault uplinks: IPv6 is switched off"}},
+		"no IPv6, no daemon": {func(f *Facts) {
+			f.NoIPv6, f.Locators, f.Links, f.LinksKnown, f.Daemon = true, nil, nil, false, nil
+		}, []string{"fault daemon", "fault uplinks: IPv6 is switched off"}},
+		"no IPv6, but on one link": {func(f *Facts) { f.NoIPv6 = true }, nil},
+		"no IPv6, but on one link, no daemon": {func(f *Facts) { f.NoIPv6, f.Locators, f.Daemon = true, nil, nil },
+			[]string{"fault daemon"}},
+		"the daemon answers in part": {func(f *Facts) { f.Incomplete, f.Locators = "locators: timed out", nil },
+			[]string{"fault daemon: the daemon answered only in part: locators: timed out"}},
+		"a restart is pending": {func(f *Facts) {
+			next := f.Config
+			next.Host.Device, next.Host.Mode = "roam1", config.Hard
+			f.Pending = config.Diff(f.Config, next)
+		}, []string{
+			`note config: a change of the configuration waits for a restart: host.device: "roam0" -> "roam1" > ` +
+				"restart the daemon: `systemctl restart roamd`",
+			`note config: a change of the configuration waits for a reload: host.mode: "soft" -> "hard" > ` +
+				"roam config reload",
+		}},
 		"no uplink": {func(f *Facts) { f.Locators = nil; f.Links[1].Routed = false },
 			[]string{"note uplinks: wlan0 is not used: no default route", "fault uplinks: no link can be used"}},
 		"routed for some sources": {func(f *Facts) { f.Locators = nil; f.Links[1].Routed, f.Links[1].BySource = false, true },
@@ -151,8 +170,30 @@ func TestHostFindings(t *testing.T) {
 		"forwarding, accept": {func(f *Facts) { f.Links[1].Forwarding, f.Links[1].AcceptRA = 1, 2 }, nil},
 		"forwarding, no address": {func(f *Facts) {
 			f.Links = append(f.Links, Link{Name: "eth0", Up: true, Forwarding: 1, AcceptRA: 1})
-		},
-			[]string{"fault sysctl: eth0 forwards packets"}},
+		}, []string{"note sysctl: eth0 forwards packets"}},
+		"forwarding, nothing works": {func(f *Facts) {
+			f.Links, f.Locators = append(f.Links, Link{Name: "eth0", Up: true, Forwarding: 1, AcceptRA: 1}), nil
+			f.Links[1] = Link{Name: "veth7", Kind: "veth", Up: true, Forwarding: 1, AcceptRA: 1}
+		}, []string{"fault uplinks: no link can be used", "note sysctl: veth7 forwards packets",
+			"fault sysctl: eth0 forwards packets"}},
+		"forwarding, containers": {func(f *Facts) {
+			global := []netip.Prefix{netip.MustParsePrefix("fd42::1/64")}
+			f.Links = append(f.Links,
+				Link{Name: "veth1", Kind: "veth", Port: true, Up: true, Forwarding: 1, AcceptRA: 1},
+				Link{Name: "eth7", Port: true, Up: true, Forwarding: 1, AcceptRA: 1},
+				Link{Name: "cali2", Kind: "veth", Up: true, Forwarding: 1, AcceptRA: 1},
+				Link{Name: "cni0", Kind: "bridge", Up: true, Forwarding: 1, AcceptRA: 1},
+				Link{Name: "vnet3", Kind: "tun", Up: true, Forwarding: 1, AcceptRA: 1},
+				Link{Name: "lxcbr0", Kind: "bridge", Up: true, Forwarding: 1, AcceptRA: 1, Global: global})
+		}, []string{"note uplinks: lxcbr0 is not used"}},
+		"forwarding, a bridge to the network": {func(f *Facts) {
+			f.Links[1].Name, f.Links[1].Kind, f.Links[1].Forwarding = "br0", "bridge", 1
+			f.Locators[0].Link = "br0"
+		}, []string{"warning sysctl: br0 forwards packets"}},
+		"forwarding, named like the session device": {func(f *Facts) {
+			f.Links = append(f.Links, Link{Name: "roam01", Up: true, Forwarding: 1, AcceptRA: 1},
+				Link{Name: "roam0x", Up: true, Forwarding: 1, AcceptRA: 1})
+		}, []string{"note sysctl: roam01 forwards packets"}},
 		"trust": {func(f *Facts) { f.NFT = ruleset }, []string{"warning firewall: a rule trusts", "warning firewall",
 			"warning firewall", "fault"}[:3]},
 		"names off":    {func(f *Facts) { f.Config.DNS.Enabled = false }, []string{"note names: dns.enabled is false"}},
@@ -289,6 +330,13 @@ func TestPeerFindings(t *testing.T) {
 			[]string{"warning updates: the last Locator Update was acknowledged in UDP only"}},
 		"updates filtered": {func(p *PeerFacts) { p.History = p.History[:1] },
 			[]string{"fault updates: b.example does not acknowledge"}},
+		"updates of an earlier session": {func(p *PeerFacts) {
+			p.History = p.History[:1]
+			p.History[0].Time, p.Session.Since = now.Add(-time.Hour), now.Add(-time.Minute)
+		}, nil},
+		"updates before the peer's restart": {func(p *PeerFacts) {
+			p.History[1].Kind = "session-replaced"
+		}, nil},
 		"forged": {func(p *PeerFacts) {
 			p.History = append(p.History, control.Event{Kind: "refused", Reason: "wrong nonce"})
 		}, []string{"note refused: input in its name was refused: wrong nonce"}},

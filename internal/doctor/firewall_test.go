@@ -77,9 +77,10 @@ func TestFirewallIPTables(t *testing.T) {
 	for name, tc := range map[string]struct{ rules, want string }{
 		"updates dropped": {"*filter\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j DROP\n",
 			"drops outgoing Locator Updates"},
-		"options dropped": {"-A OUTPUT -m ipv6header --header ipv6-opts --soft -j DROP\n", "drops outgoing Locator Updates"},
-		"accepted before": {"-A OUTPUT -p ipv6-icmp -j ACCEPT\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j DROP\n",
-			""},
+		"options dropped": {openOutput + "-A OUTPUT -m ipv6header --header ipv6-opts --soft -j DROP\n",
+			"drops outgoing Locator Updates"},
+		"accepted before": {openOutput + "-A OUTPUT -p ipv6-icmp -j ACCEPT\n" +
+			"-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j DROP\n", ""},
 		"closed": {":OUTPUT DROP [0:0]\n-A OUTPUT -m state --state ESTABLISHED -j ACCEPT\n",
 			"ip6tables drops in OUTPUT"},
 		"closed and opened": {":OUTPUT DROP [0:0]\n-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 156 -j ACCEPT\n", ""},

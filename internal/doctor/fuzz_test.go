@@ -12,10 +12,12 @@ func FuzzFirewall(f *testing.F) {
 	f.Add(chained("input", "drop"), "-P INPUT DROP\n-A INPUT -s fc00::/7 -j ACCEPT\n")
 	f.Add(`{"nftables":[{"set":{"table":"t","name":"s","elem":[{"prefix":{"addr":"fc00::","len":700}}]}}]}`, "-A")
 	f.Add(`{"nftables":[{"rule":{"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"ip6","field":"saddr"}},"right":"@s"}},{"accept":null}]}}]}`, "*filter\n-A INPUT -s ::/x -j")
+	f.Add(withChain(chained("output", "drop", protoMap), "in", typeSet+`{"goto": {"target": "c"}}`),
+		"*filter\n:OUTPUT DROP [0:0]\n:a - [0:0]\n-A OUTPUT ! -o lo -j a\n-A a -m comment --comment \"x \\\" y\" -g a\n")
 	f.Fuzz(func(_ *testing.T, nft, save string) {
 		var e examination
-		parseNft(nft).judge(&e, session)
-		judgeIPTables(&e, save, session)
+		parseNft(nft, save).judge(&e, session, []string{"wlan0"})
+		judgeIPTables(&e, save, session, []string{"wlan0"})
 		TrustedByNft([]byte(nft), session)
 		TrustedByIPTables(save, session)
 	})
@@ -28,6 +30,7 @@ func FuzzLinks(f *testing.F) {
 		`[{"metrics":[{"mtu":-1}]}]`)
 	f.Fuzz(func(_ *testing.T, addresses, routes string) {
 		links(addresses, routes)
+		setKinds([]Link{{Name: "eth0"}}, addresses)
 		PathMTU(routes)
 		sessionRoutes(routes)
 	})

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"roam/internal/config"
 	"roam/naming"
 )
 
@@ -23,30 +22,29 @@ type World interface {
 	Read(path string) string
 	// Free returns the bytes available to files of a directory; false if it does not exist.
 	Free(dir string) (uint64, bool)
+	// BPF reports whether a bpffs is mounted at a directory.
+	BPF(dir string) bool
 	// Lookup resolves a name with the system's resolver.
 	Lookup(ctx context.Context, name string) []netip.Addr
 }
 
-// Gather collects the facts of the machine. The caller adds the daemon's facts, the time,
-// and the faults of the configuration.
-func Gather(ctx context.Context, w World, cfg config.Config) Facts {
-	f := Facts{
-		Root: w.Root(), Config: cfg,
-		Kernel:     strings.TrimSpace(w.Read("/proc/sys/kernel/osrelease")),
-		NoIPv6:     strings.TrimSpace(w.Read("/proc/sys/net/ipv6/conf/all/disable_ipv6")) == "1",
-		NFT:        w.Output(ctx, "nft", "-j", "list", "ruleset"),
-		IPTables:   w.Output(ctx, "ip6tables-save"),
-		ResolvConf: w.Read(cfg.DNS.ResolvConf),
-		RunDir:     directory(w, cfg.Host.RunDir),
-		StateDir:   directory(w, cfg.Host.StateDir),
-	}
+// Gather adds the facts of the machine to those of the daemon. f.Config is set; the caller
+// adds the time and the faults of the configuration.
+func Gather(ctx context.Context, w World, f Facts) Facts {
+	cfg := f.Config
+	f.Root, f.NoIPv6 = w.Root(), isOff(w)
+	f.Kernel = strings.TrimSpace(w.Read("/proc/sys/kernel/osrelease"))
+	f.NFT, f.IPTables = w.Output(ctx, "nft", "-j", "list", "ruleset"), w.Output(ctx, "ip6tables-save")
+	f.ResolvConf = w.Read(cfg.DNS.ResolvConf)
+	f.RunDir, f.StateDir = directory(w, cfg.Host.RunDir), directory(w, cfg.Host.StateDir)
 	f.HostsFaults = naming.ReadHosts(
 		naming.File{Name: cfg.Host.Hosts, Text: w.Read(cfg.Host.Hosts)},
 		naming.File{Name: cfg.Peers(), Text: w.Read(cfg.Peers())}).Faults
 	f.Refused = counted(w.Read("/proc/net/snmp6"), "Icmp6OutParmProblems")
-	f.RunDir.BPF = mounted(w.Read("/proc/self/mountinfo"), filepath.Join(cfg.Host.RunDir, "bpf"), "bpf")
+	f.RunDir.BPF = w.BPF(cfg.Pins())
 	f.Links = links(w.Output(ctx, "ip", "-j", "-6", "address", "show"),
 		w.Output(ctx, "ip", "-j", "-6", "route", "show", "default"))
+	setKinds(f.Links, w.Output(ctx, "ip", "-d", "-j", "link", "show"))
 	f.NoForwarding = strings.TrimSpace(w.Read("/proc/sys/net/ipv6/conf/all/forwarding")) == "0"
 	f.LinksKnown = len(f.Links) > 0
 	f.SessionRoutes = sessionRoutes(w.Output(ctx, "ip", "-j", "-6", "route", "show", "table", "all", "root",
@@ -56,6 +54,14 @@ func Gather(ctx context.Context, w World, cfg config.Config) Facts {
 		l.Forwarding, l.AcceptRA = setting(w, l.Name, "forwarding"), setting(w, l.Name, "accept_ra")
 	}
 	return f
+}
+
+// isOff reports whether IPv6 is switched off. Its settings do not exist when the kernel was
+// started with ipv6.disable=1.
+func isOff(w World) bool {
+	const settings = "/proc/sys/net/ipv6"
+	_, exists := w.Free(settings)
+	return !exists || strings.TrimSpace(w.Read(settings+"/conf/all/disable_ipv6")) == "1"
 }
 
 func directory(w World, path string) Dir {
@@ -82,18 +88,6 @@ func setting(w World, link, name string) int {
 		return -1
 	}
 	return n
-}
-
-// mounted reports whether a file system of a type is mounted at a directory.
-func mounted(mountinfo, dir, fstype string) bool {
-	for line := range strings.Lines(mountinfo) {
-		left, right, ok := strings.Cut(line, " - ")
-		fields := strings.Fields(left)
-		if ok && len(fields) > 4 && fields[4] == dir && strings.HasPrefix(right, fstype+" ") {
-			return true
-		}
-	}
-	return false
 }
 
 // links reads the JSON output of ip(8), and ignores entries that it cannot read.
@@ -143,6 +137,29 @@ func links(addresses, routes string) []Link {
 		out = append(out, l)
 	}
 	return out
+}
+
+// setKinds adds what only the output of `ip -d -j link show` says of links.
+func setKinds(links []Link, text string) {
+	var ls []struct {
+		Name   string `json:"ifname"`
+		Master string `json:"master"`
+		Info   struct {
+			Kind  string `json:"info_kind"`
+			Slave string `json:"info_slave_kind"`
+		} `json:"linkinfo"`
+	}
+	if json.Unmarshal([]byte(text), &ls) != nil {
+		return
+	}
+	for i := range links {
+		for _, l := range ls {
+			if l.Name == links[i].Name {
+				links[i].Kind = l.Info.Kind
+				links[i].Port = l.Master != "" && l.Info.Slave != "vrf" // a VRF leaves its members their own IPv6
+			}
+		}
+	}
 }
 
 // PathMTU reads the path MTU that the kernel has learned from the output of `ip -j -6 route

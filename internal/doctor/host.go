@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"roam/internal/config"
 	"roam/internal/control"
 )
 
@@ -19,6 +20,7 @@ func lookDaemon(e *examination, f Facts) {
 		e.add(Fault, "daemon", "correct it; `roam config check` names every fault", "the configuration cannot be used: %s",
 			f.ConfigFault)
 	}
+	lookPending(e, f.Pending)
 	s := f.Daemon
 	if s == nil {
 		e.add(Fault, "daemon", "roam up", "the daemon does not answer: %s", f.DaemonError)
@@ -33,12 +35,40 @@ func lookDaemon(e *examination, f Facts) {
 		}
 		e.add(Warning, "daemon", "", "a part of the daemon has failed: %s", w)
 	}
+	if f.Incomplete != "" {
+		e.add(Fault, "daemon", "run `roam doctor` again; if that does not help, look at the daemon's log",
+			"the daemon answered only in part: %s; what depends on the rest is not checked", f.Incomplete)
+	}
 	if f.Version != s.Version {
 		e.add(Warning, "daemon", "restart the daemon: `systemctl restart roamd`; sessions go on",
 			"roam is %s and the running roamd is %s", f.Version, s.Version)
 	}
 	if e.clean("daemon") {
 		e.ok("daemon", "roamd %s runs as %v", s.Version, s.NID)
+	}
+}
+
+// lookPending names the keys of the file that the daemon has not taken.
+func lookPending(e *examination, list []config.Change) {
+	for _, wait := range []struct {
+		restart  bool
+		what, do string
+	}{
+		{true, "waits for a restart", "restart the daemon: `systemctl restart roamd`"},
+		{false, "waits for a reload", "roam config reload"},
+	} {
+		var changes []string
+		for _, c := range list {
+			if c.Restart == wait.restart {
+				changes = append(changes, c.String())
+			}
+		}
+		if n := len(changes); n > mostLines {
+			changes = append(changes[:mostLines], fmt.Sprintf("%d more keys", n-mostLines))
+		}
+		if len(changes) > 0 {
+			e.add(Note, "config", wait.do, "a change of the configuration %s: %s", wait.what, strings.Join(changes, "; "))
+		}
 	}
 }
 

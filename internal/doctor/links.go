@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"roam/internal/control"
+	"roam/internal/hostnet"
 )
 
 // minimumMTU is the least MTU of an IPv6 link (RFC 8200 §5).
@@ -13,8 +14,9 @@ const minimumMTU = 1280
 
 // lookLinks lists the links in use, and why others are not.
 func lookLinks(e *examination, f Facts) {
-	if f.NoIPv6 {
-		e.add(Fault, "uplinks", "sysctl -w net.ipv6.conf.all.disable_ipv6=0", "IPv6 is switched off on this host")
+	if f.NoIPv6 && len(uplinksOf(f)) == 0 {
+		e.add(Fault, "uplinks", "sysctl -w net.ipv6.conf.all.disable_ipv6=0; where there is no such setting, take "+
+			"ipv6.disable=1 from the kernel's command line", "IPv6 is switched off on this host")
 		return
 	}
 	used := usedLinks(f.Locators)
@@ -48,13 +50,7 @@ func lookLinks(e *examination, f Facts) {
 
 // lookFitLinks lists the links that a daemon would use. It runs if there is no daemon.
 func lookFitLinks(e *examination, f Facts) {
-	var fit []string
-	for _, l := range f.Links {
-		if l.Up && l.Routed && len(l.Global) > 0 && !isPrivateTunnel(f, l) && l.Name != "lo" &&
-			f.Config.Uplinks.Allows(l.Name) {
-			fit = append(fit, l.Name)
-		}
-	}
+	fit := fitLinks(f)
 	switch {
 	case len(fit) > 0:
 		e.ok("uplinks", "%s could be used", strings.Join(fit, ", "))
@@ -62,6 +58,25 @@ func lookFitLinks(e *examination, f Facts) {
 		e.add(Fault, "uplinks", "connect to a network with IPv6", "no link could be used: a link needs a global IPv6 "+
 			"prefix and a default route")
 	}
+}
+
+// fitLinks returns the links that a daemon would use.
+func fitLinks(f Facts) (fit []string) {
+	for _, l := range f.Links {
+		if l.Up && l.Routed && len(l.Global) > 0 && !isPrivateTunnel(f, l) && l.Name != "lo" &&
+			f.Config.Uplinks.Allows(l.Name) {
+			fit = append(fit, l.Name)
+		}
+	}
+	return fit
+}
+
+// uplinksOf returns the links in use, or those that a daemon would use.
+func uplinksOf(f Facts) []string {
+	if used := usedLinks(f.Locators); len(used) > 0 {
+		return used
+	}
+	return fitLinks(f)
 }
 
 // isPrivateTunnel reports whether a link is no uplink because it is a tunnel into a private
@@ -84,11 +99,7 @@ func usedLinks(list []control.Locator) (out []string) {
 // unused says why a link that could be an uplink is not in use; "" if there is nothing to
 // say.
 func unused(f Facts, l Link) (why, do string) {
-	device := f.Config.Host.Device
-	// Roam's own: the session device, its peer, and the two ends of the segmentation
-	// device.
-	if l.Name == "lo" || l.Name == device ||
-		slices.Contains([]string{"x", "d", "dx"}, strings.TrimPrefix(l.Name, device)) {
+	if l.Name == "lo" || hostnet.OwnDevice(f.Config.Host.Device, l.Name) {
 		return "", ""
 	}
 	global := slices.Clone(l.Global)
@@ -120,16 +131,28 @@ func unused(f Facts, l Link) (why, do string) {
 	return "the daemon has made no locator of its prefix", "look at the daemon's log"
 }
 
+// internalKinds are the kinds of links that seldom lead to a router: those of containers and
+// guests.
+var internalKinds = []string{"bridge", "dummy", "geneve", "ifb", "tun", "veth", "vxlan"}
+
 // lookForwarding finds links whose Router Advertisements the kernel ignores because the
-// link forwards packets.
+// link forwards packets. While another link works, nothing may be missing there.
 func lookForwarding(e *examination, f Facts) {
+	works := len(uplinksOf(f)) > 0
 	for _, l := range f.Links {
-		if l.Name == "lo" || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) ||
-			strings.HasPrefix(l.Name, f.Config.Host.Device) {
+		if l.Name == "lo" || l.Port || l.Forwarding <= 0 || l.AcceptRA != 1 || !f.Config.Uplinks.Allows(l.Name) ||
+			hostnet.OwnDevice(f.Config.Host.Device, l.Name) {
 			continue
 		}
+		internal := slices.Contains(internalKinds, l.Kind)
 		level := Warning // it has an address, configured by hand or by another program
-		if l.Up && len(l.Global) == 0 {
+		switch {
+		case l.Routed && len(l.Global) > 0:
+		case internal && works:
+			continue
+		case internal, works:
+			level = Note
+		case l.Up && len(l.Global) == 0:
 			level = Fault
 		}
 		e.add(level, "sysctl", "sysctl -w net.ipv6.conf."+l.Name+".accept_ra=2", "%s forwards packets, so the kernel "+

@@ -99,14 +99,14 @@ func lookNotAdmitted(e *examination, f Facts) {
 		}
 		e.add(Note, "refused", "if it is a peer of yours: `roam export` there, and `roam add LINE` here",
 			"an unknown node requests a session: %s at %s, last at %s", s.NID, s.Address,
-			s.Last.Format(time.TimeOnly))
+			s.Last.Format(time.DateTime))
 	}
 	if f.Refused == 0 || len(f.Daemon.NotAdmitted) > 0 {
 		return
 	}
 	e.add(Note, "refused", "if a peer has only plain IPv6 with this host: `roam export` there, and `roam add LINE` here",
-		"this host has sent %d ICMPv6 Parameter Problems since boot: each refuses an unknown host that "+
-			"requests a session", f.Refused)
+		"this host has sent %d ICMPv6 Parameter Problems since boot: some may refuse an unknown host that requests a "+
+			"session; the kernel sends them as well, for malformed packets", f.Refused)
 }
 
 // missingHalf says what to do if a peer refuses our nonce: it may run Roam and not know

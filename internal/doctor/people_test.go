@@ -183,8 +183,9 @@ func TestRefusedUnlisted(t *testing.T) {
 		t.Errorf("findings %q", b)
 	}
 	f.Daemon.NotAdmitted = []control.NotAdmitted{{NID: 0x0200_0000_0000_0009, Address: netip.MustParseAddr("2001:db8::9"),
-		Seconds: 3}}
-	if b := bad(f); len(b) != 1 || !strings.Contains(b[0], "0200:0000:0000:0009 at 2001:db8::9") {
+		Last: now.AddDate(0, 0, -3), Seconds: 3}}
+	if b := bad(f); len(b) != 1 ||
+		!strings.Contains(b[0], "0200:0000:0000:0009 at 2001:db8::9, last at 2026-02-26 12:00:00") {
 		t.Errorf("findings %q", b)
 	}
 	if n := counted(fmt.Sprintf("Ip6InReceives %20d\nIcmp6OutParmProblems %12d\n", 5, 7), "Icmp6OutParmProblems"); n != 7 {

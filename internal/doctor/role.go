@@ -17,6 +17,10 @@ func hostLooks(f Facts) []func(*examination, Facts) {
 		return append([]func(*examination, Facts){lookHosts, lookKernel, lookForwarding, lookFirewall}, anyway...)
 	case f.Daemon != nil && !f.Daemon.RunsHost():
 		return anyway
+	case f.Incomplete != "":
+		return append([]func(*examination, Facts){
+			lookHosts, lookKernel, lookSession, lookForwarding, lookFirewall, lookNames, lookNotAdmitted,
+		}, anyway...)
 	}
 	return []func(*examination, Facts){
 		lookHosts, lookKernel, lookLinks, lookPolicies, lookSession, lookForwarding, lookFirewall, lookNames, lookClock,

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"roam/internal/hostnet"
 )
@@ -73,7 +72,7 @@ func lookSession(e *examination, f Facts) {
 	}
 	for _, r := range f.SessionRoutes {
 		switch {
-		case r.Direct, r.Dev == device || strings.HasPrefix(r.Dev, device) && r.Local:
+		case r.Direct, r.Dev == device || hostnet.OwnDevice(device, r.Dev) && r.Local:
 		case r.Local:
 			e.add(Warning, "device", "look for what gave it that address: a router or DHCPv6 server that advertises the prefix "+
 				"does no good",

@@ -32,6 +32,10 @@ func TestSessionDevice(t *testing.T) {
 			f.SessionRoutes = append(f.SessionRoutes,
 				sessionRoutes(`[{"type":"local","dst":"fd69:6c6e:7000:2627::9","dev":"wlan0","table":"local"}]`)...)
 		}, "warning device: wlan0 has the address fd69:6c6e:7000:2627::9"},
+		{"an address on a link named like it", func(f *Facts) {
+			f.SessionRoutes = append(f.SessionRoutes,
+				sessionRoutes(`[{"type":"local","dst":"fd69:6c6e:7000:2627::9","dev":"roam01","table":"local"}]`)...)
+		}, "warning device: roam01 has the address fd69:6c6e:7000:2627::9"},
 		{"an older kernel", func(f *Facts) { f.Daemon.Plane.Features = []string{"tcx", "csum-replace-ipv6", "ringbuf"} },
 			"note device: links are guarded one by one"},
 		{"a full run directory", func(f *Facts) { f.RunDir.Free = 4096 }, "fault disk: the file system of /run/roam is full"},

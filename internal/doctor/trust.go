@@ -19,11 +19,16 @@ func trusts(source, session netip.Prefix) bool {
 type nftItem struct {
 	Rule  *nftRule  `json:"rule"`
 	Chain *nftChain `json:"chain"`
-	Set   *struct {
-		Table string            `json:"table"`
-		Name  string            `json:"name"`
-		Elem  []json.RawMessage `json:"elem"`
-	} `json:"set"`
+	Set   *nftSet   `json:"set"`
+	Map   *nftSet   `json:"map"`
+}
+
+// nftSet is a named set, or a named map.
+type nftSet struct {
+	Family string            `json:"family"`
+	Table  string            `json:"table"`
+	Name   string            `json:"name"`
+	Elem   []json.RawMessage `json:"elem"`
 }
 
 type nftRule struct {
@@ -39,6 +44,7 @@ type nftChain struct {
 	Family string `json:"family"`
 	Table  string `json:"table"`
 	Name   string `json:"name"`
+	Type   string `json:"type"`
 	Hook   string `json:"hook"`
 	Policy string `json:"policy"`
 }
@@ -96,8 +102,12 @@ type nftMatch struct {
 			Key string `json:"key"`
 		} `json:"meta"`
 		Exthdr struct {
-			Name string `json:"name"`
+			Name  string `json:"name"`
+			Field string `json:"field"`
 		} `json:"exthdr"`
+		CT struct {
+			Key string `json:"key"`
+		} `json:"ct"`
 		Fib struct {
 			Flags []string `json:"flags"`
 		} `json:"fib"`

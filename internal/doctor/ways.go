@@ -105,12 +105,16 @@ func lookOneWay(e *examination, p *PeerFacts) {
 		"firewall there lets only answers in", pathText(*s.InUse))
 }
 
-// lookUpdates reports that Locator Updates are not acknowledged although probes are
-// answered, or are acknowledged only in UDP.
+// lookUpdates reports that Locator Updates of the session are not acknowledged although
+// probes are answered, or are acknowledged only in UDP.
 func lookUpdates(e *examination, p *PeerFacts) {
 	last, encap := "", false
 	for _, ev := range p.History {
-		if ev.Kind == control.KindUpdateAcked || ev.Kind == control.KindUpdateFailed {
+		switch {
+		case ev.Time.Before(p.Session.Since): // of an earlier session, in which the peer may have been off
+		case ev.Kind == control.KindSessionStarted, ev.Kind == control.KindSessionReplaced:
+			last, encap = "", false
+		case ev.Kind == control.KindUpdateAcked, ev.Kind == control.KindUpdateFailed:
 			last, encap = ev.Kind, ev.Encapsulated
 		}
 	}
