@@ -101,7 +101,7 @@ var experiments = []fault{
 		`add(r, "wrong_source", o.WrongSource)`, `add(r, "wrong_source", 0)`,
 		"./lab/exp/yanagida", "TestEachClaimSeesRedMobilityUDP"},
 	{"phoomikiattisak: the worst figure is the least", "lab/exp/phoomikiattisak/metrics.go",
-		"if v := f(o); math.IsNaN(most) || v > most {", "if v := f(o); math.IsNaN(most) || v < most {",
+		"if math.IsNaN(most) || v > most {", "if math.IsNaN(most) || v < most {",
 		"./lab/exp/phoomikiattisak", "TestEachClaimSeesRed"},
 	{"phoomikiattisak: soft handoffs lose nothing", "lab/exp/phoomikiattisak/metrics.go",
 		`r.Set("soft_lost", worst(list, func(o outcome) float64 { return float64(o.Lost) }))`, `r.Set("soft_lost", 0)`,
