@@ -67,7 +67,7 @@ var experiments = []fault{
 		`r.Set("hard_first_ms", max(0, first-udp))`, `r.Set("hard_first_ms", max(0, first-udp)/10)`,
 		"./lab/exp/quickstart", "TestEachClaimSeesRed"},
 	{"quickstart: the time from an advertisement to data is the last one, not the worst", "lab/exp/quickstart/metrics.go",
-		"data = max(data, since(h.advert, h.carried))", "data = since(h.advert, h.carried)",
+		"data = max(data, h.toData())", "data = h.toData()",
 		"./lab/exp/quickstart", "TestEachClaimSeesRed"},
 	{"quickstart: TCP has no gap in soft handoffs", "lab/exp/quickstart/metrics.go",
 		`r.Set("tcp_soft_gap_ms", tcpGap)`, `r.Set("tcp_soft_gap_ms", tcpGap-tcpGap)`,
