@@ -184,19 +184,22 @@ type Gap struct {
 // Length is the time without an arrival.
 func (g Gap) Length() time.Duration { return g.To.Sub(g.From) }
 
-// Gaps returns the times longer than a threshold between consecutive arrivals within a span
-// of time. The span's ends do not count as arrivals.
+// Gaps returns the times longer than a threshold between consecutive arrivals within a span of
+// time, whose ends count as arrivals.
 func Gaps(got []Packet, from, to time.Time, over time.Duration) (out []Gap) {
-	var last time.Time
-	for _, p := range got {
-		if p.At.Before(from) || p.At.After(to) {
-			continue
+	last := from
+	add := func(at time.Time) {
+		if at.Sub(last) > over {
+			out = append(out, Gap{last, at})
 		}
-		if !last.IsZero() && p.At.Sub(last) > over {
-			out = append(out, Gap{last, p.At})
-		}
-		last = p.At
+		last = at
 	}
+	for _, p := range got {
+		if !p.At.Before(from) && !p.At.After(to) {
+			add(p.At)
+		}
+	}
+	add(to)
 	return out
 }
 

@@ -326,9 +326,21 @@ func TestCover(t *testing.T) {
 
 func TestGaps(t *testing.T) {
 	got := []Packet{numbered(0, 0), numbered(10, 1), numbered(300, 2), numbered(310, 3)}
-	g := Gaps(got, after(0), after(400), 100*time.Millisecond)
-	if len(g) != 1 || g[0].Length() != 290*time.Millisecond {
-		t.Errorf("%v", g)
+	for _, c := range []struct {
+		got      []Packet
+		from, to int
+		want     []int // lengths
+	}{
+		{got, 0, 400, []int{290}}, {got, 0, 411, []int{290, 101}}, {got, -101, 400, []int{101, 290}}, {got, 305, 405, nil},
+		{nil, 0, 400, []int{400}},
+	} {
+		var lengths []int
+		for _, g := range Gaps(c.got, after(c.from), after(c.to), 100*time.Millisecond) {
+			lengths = append(lengths, int(g.Length()/time.Millisecond))
+		}
+		if !slices.Equal(lengths, c.want) {
+			t.Errorf("gaps of %d to %d: %d, want %d", c.from, c.to, lengths, c.want)
+		}
 	}
 	if l := Longest(got, after(300), after(900)); l != 590*time.Millisecond {
 		t.Errorf("longest %v", l)

@@ -139,6 +139,11 @@ func TestLateCuts(t *testing.T) {
 	if b := tr.Behind(); b != 0 {
 		t.Errorf("%v behind", b)
 	}
+	last := tr.Steps[4]
+	if tr.Steps[4].At, tr.Steps[4].Over = at(5000), at(5001); tr.Late() != 1001*time.Millisecond {
+		t.Errorf("begun late, %v late", tr.Late())
+	}
+	tr.Steps[4] = last
 	tr.Steps[0].At, tr.Steps[1].At = at(507), at(1002)
 	if b := tr.Behind(); b != 7*time.Millisecond {
 		t.Errorf("%v behind", b)
@@ -282,19 +287,25 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// A step that waits for the one before it is not late by itself.
+// A step that waits for a cut or for a command to Roam is not late by itself; one that waits for the lab is.
 func TestBegunLate(t *testing.T) {
 	start := time.Unix(1000, 0)
-	step := func(due, at, over time.Duration) Done {
-		return Done{Step: Step{At: due}, At: start.Add(at), Over: start.Add(over)}
-	}
-	tr := &Trace{Start: start, Steps: []Done{step(0, 1, 1), step(1*time.Second, 1*time.Second, 4*time.Second),
-		step(2*time.Second, 4*time.Second+30*time.Millisecond, 4*time.Second+40*time.Millisecond),
-		step(5*time.Second, 5*time.Second+20*time.Millisecond, 6*time.Second)}}
-	if d := tr.BegunLate(); d != 30*time.Millisecond {
-		t.Errorf("late by %v", d)
-	}
-	if d := tr.Behind(); d != 2*time.Second+30*time.Millisecond {
-		t.Errorf("behind by %v", d)
+	for op, want := range map[Op]time.Duration{
+		Mark: 2030 * time.Millisecond, Attach: 2030 * time.Millisecond, Alter: 2030 * time.Millisecond,
+		Detach: 30 * time.Millisecond, Cut: 30 * time.Millisecond, Swap: 30 * time.Millisecond, Mode: 30 * time.Millisecond,
+		Disable: 30 * time.Millisecond, Enable: 30 * time.Millisecond,
+	} {
+		step := func(op Op, due, at, over time.Duration) Done {
+			return Done{Step: Step{Op: op, At: due}, At: start.Add(at), Over: start.Add(over)}
+		}
+		tr := &Trace{Start: start, Steps: []Done{step(op, 0, 1, 1), step(op, 1*time.Second, 1*time.Second, 4*time.Second),
+			step(op, 2*time.Second, 4*time.Second+30*time.Millisecond, 4*time.Second+40*time.Millisecond),
+			step(op, 5*time.Second, 5*time.Second+20*time.Millisecond, 6*time.Second)}}
+		if d := tr.BegunLate(); d != want {
+			t.Errorf("operation %d: late by %v, want %v", op, d, want)
+		}
+		if d := tr.Behind(); d != 2*time.Second+30*time.Millisecond {
+			t.Errorf("behind by %v", d)
+		}
 	}
 }

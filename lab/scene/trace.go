@@ -78,19 +78,18 @@ func (t *Trace) At(d time.Duration) time.Time { return t.Start.Add(d) }
 // Rel returns a moment as seconds since the start of the schedule.
 func (t *Trace) Rel(at time.Time) float64 { return at.Sub(t.Start).Seconds() }
 
-// Late returns how long a loss of carrier took at most, from the moment at which the schedule
-// was to do it. Of a Swap that waits for its locator the schedule says nothing.
+// Late returns how much later than the schedule says a loss of carrier was over, at most. Of a Swap
+// that waits for its locator the schedule says nothing.
 func (t *Trace) Late() (worst time.Duration) {
 	for _, d := range t.Steps {
 		if d.Op == Detach || d.Op == Cut || d.Op == Swap && !d.Settled {
-			worst = max(worst, d.Over.Sub(d.At))
+			worst = max(worst, d.Over.Sub(t.At(d.Step.At)))
 		}
 	}
 	return worst
 }
 
-// Behind returns by how much a step was begun later than the schedule says, at most: the
-// lab's own lateness.
+// Behind returns by how much a step was begun later than the schedule says, at most.
 func (t *Trace) Behind() (worst time.Duration) {
 	for _, d := range t.Steps {
 		worst = max(worst, d.At.Sub(t.At(d.Step.At)))
@@ -98,7 +97,8 @@ func (t *Trace) Behind() (worst time.Duration) {
 	return worst
 }
 
-// BegunLate is Behind without what a step owes to the one before it, which took too long.
+// BegunLate is Behind without what a step owes to commands to Roam and to cuts before it, which took
+// too long: the lab's own lateness.
 func (t *Trace) BegunLate() (worst time.Duration) {
 	var free time.Time
 	for _, d := range t.Steps {
@@ -106,7 +106,10 @@ func (t *Trace) BegunLate() (worst time.Duration) {
 		if free.After(due) {
 			due = free
 		}
-		worst, free = max(worst, d.At.Sub(due)), d.Over
+		worst = max(worst, d.At.Sub(due))
+		if d.Op != Mark && d.Op != Attach && d.Op != Alter {
+			free = d.Over
+		}
 	}
 	return worst
 }

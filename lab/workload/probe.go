@@ -237,12 +237,17 @@ func (t *TCP) Name() string { return t.opt.Name }
 func (t *TCP) State() State { return t.rx.state() }
 
 // Stop closes the connection in good order and reads the log. Its error reports a broken
-// connection, or data that differ from those sent.
+// connection, or data that differ from those sent; the log has what came until then.
 func (t *TCP) Stop(ctx context.Context) (tcpflow.Stream, error) {
 	_, _ = fmt.Fprintln(t.tx.stdin, "stop") // wait reports an end that has died
 	err := t.rx.wait(ctx)
 	for _, p := range []*process{t.tx, t.rx} {
 		_ = p.stdin.Close()
+	}
+	if err != nil { // the receiving end of a connection that hangs still has its log to write
+		wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainWithin)
+		_ = t.rx.wait(wctx)
+		cancel()
 	}
 	t.Kill()
 	s, lerr := tcpflow.Load(t.rxOut)
@@ -263,6 +268,35 @@ func (t *TCP) Stop(ctx context.Context) (tcpflow.Stream, error) {
 func (t *TCP) Kill() {
 	t.tx.kill()
 	t.rx.kill()
+}
+
+// Ended is what a flow of datagrams and the connections beside it have logged.
+type Ended struct {
+	Up, Down     *udpflow.Flow
+	BufferErrors int
+	Reads        []tcpflow.Stream // of each connection
+	Broken       []error          // of each: why it did not end in good order with what was sent; nil if it did
+}
+
+// End ends a flow of datagrams and then the connections beside it. Each has the time within for itself, so that one
+// that hangs takes none from another. The error says that the flow cannot be read, or that ctx is over.
+func End(ctx context.Context, within, drain time.Duration, flow *UDP, tcp ...*TCP) (e Ended, err error) {
+	alone, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if e.Up, e.Down, err = flow.Stop(alone, drain); err != nil {
+		return e, fmt.Errorf("read the flow %s: %w", flow.Name(), err)
+	}
+	e.BufferErrors = flow.BufferErrors()
+	for _, t := range tcp {
+		alone, cancel := context.WithTimeout(ctx, within)
+		reads, broken := t.Stop(alone)
+		cancel()
+		if broken != nil {
+			broken = fmt.Errorf("%s: %w", t.Name(), broken)
+		}
+		e.Reads, e.Broken = append(e.Reads, reads), append(e.Broken, broken)
+	}
+	return e, ctx.Err()
 }
 
 // hostPort joins a name or an address with a port.

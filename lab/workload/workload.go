@@ -222,12 +222,15 @@ func (p *process) ended() bool {
 	}
 }
 
-// wait waits for the end of the process; its error quotes standard error.
+// wait waits for the end of the process; its error quotes standard error. One that has ended has done so even if ctx is
+// over.
 func (p *process) wait(ctx context.Context) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		return fmt.Errorf("wait for %s: %w", p.cmd.Args[0], ctx.Err())
+		if !p.ended() {
+			return fmt.Errorf("wait for %s: %w", p.cmd.Args[0], ctx.Err())
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

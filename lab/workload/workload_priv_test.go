@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"roam/internal/testutil"
 	"roam/lab/topo"
 	"roam/lab/workload/fetch"
@@ -115,6 +117,71 @@ func TestProbesInHosts(t *testing.T) {
 	}
 	if n := s.Bytes(epoch, time.Now()); n < 200_000 {
 		t.Errorf("read %d bytes", n)
+	}
+}
+
+// A connection that hangs takes no time from another one, and what it delivered counts.
+func TestEndWithAConnectionThatHangs(t *testing.T) {
+	mn, cn := pair(t)
+	ctx, dir := within(t, 60*time.Second), t.TempDir()
+	o := UDPOptions{Name: "udp", Target: "cn", Port: 7001, Up: 1000, Down: 1000, Size: 100}
+	u, err := StartUDP(ctx, cn, mn, dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tcp [2]*TCP
+	for i, name := range []string{"hangs", "lives"} {
+		o := TCPOptions{Name: name, Target: "cn", Port: 7002 + i, Size: 1000, Every: time.Millisecond, Down: true}
+		if tcp[i], err = StartTCP(ctx, cn, mn, dir, o); err != nil {
+			t.Fatal(err)
+		}
+		progress(t, tcp[i], 200_000)
+	}
+	progress(t, u, 1000)
+	if err := tcp[0].tx.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	e, err := End(ctx, 3*time.Second, 100*time.Millisecond, u, tcp[:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Broken[0] == nil || !strings.Contains(e.Broken[0].Error(), "hangs") || e.Broken[1] != nil {
+		t.Errorf("broken: %v", e.Broken)
+	}
+	epoch := time.Unix(0, 0)
+	for i, s := range e.Reads {
+		if n := s.Bytes(epoch, time.Now()); n < 200_000 {
+			t.Errorf("%s: read %d bytes", tcp[i].Name(), n)
+		}
+	}
+	if c := e.Up.Count(epoch, time.Now()); c.Written < 1000 || c.Lost != 0 || e.BufferErrors != 0 {
+		t.Errorf("%+v, %d refused by the receive buffers", c, e.BufferErrors)
+	}
+}
+
+// The receiving end of a connection that does not end in time writes its log before it is killed.
+func TestLogOfAConnectionThatHangs(t *testing.T) {
+	mn, cn := pair(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	o := TCPOptions{Name: "tcp", Target: "cn", Port: 7002, Size: 1000, Every: time.Millisecond, Down: true}
+	tcp, err := StartTCP(t.Context(), cn, mn, t.TempDir(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	progress(t, tcp, 200_000)
+	rx := tcp.rx.cmd.Process
+	if err := rx.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-tcp.tx.done
+		_ = rx.Signal(unix.SIGCONT)
+	}()
+	cancel()
+	s, err := tcp.Stop(ctx)
+	if n := s.Bytes(time.Unix(0, 0), time.Now()); err == nil || n < 200_000 {
+		t.Errorf("read %d bytes, %v", n, err)
 	}
 }
 

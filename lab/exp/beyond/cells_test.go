@@ -221,12 +221,13 @@ func TestOutcomeIsCounted(t *testing.T) {
 	const ms = time.Millisecond
 	type pauses [2][2]time.Duration // in the lead and after it, out and in
 	for _, c := range []struct {
-		udp, tcp         pauses
-		lead, udpG, tcpG float64
+		udp, tcp   pauses
+		lead       float64
+		udpG, tcpG float64
 	}{
-		{pauses{{30 * ms, 90 * ms}, {10 * ms, 40 * ms}}, pauses{{5 * ms, 70 * ms}, {5 * ms, 20 * ms}}, 31, 60, 40},
-		{pauses{{5 * ms, 20 * ms}, {10 * ms, 90 * ms}}, pauses{{30 * ms, 20 * ms}, {5 * ms, 70 * ms}}, 31, 60, 40},
-		{pauses{{5 * ms, 20 * ms}, {10 * ms, 10 * ms}}, pauses{{5 * ms, 20 * ms}, {30 * ms, 10 * ms}}, 31, 0, 0},
+		{pauses{{30 * ms, 90 * ms}, {10 * ms, 40 * ms}}, pauses{{5 * ms, 70 * ms}, {5 * ms, 20 * ms}}, 31, 60, 65},
+		{pauses{{5 * ms, 20 * ms}, {10 * ms, 90 * ms}}, pauses{{30 * ms, 20 * ms}, {5 * ms, 70 * ms}}, 31, 80, 40},
+		{pauses{{5 * ms, 20 * ms}, {10 * ms, 10 * ms}}, pauses{{5 * ms, 20 * ms}, {30 * ms, 10 * ms}}, 31, 10, 0},
 	} {
 		l := &load{links: scene.NewLosses(udpPort), up: probe(c.udp[0][0], c.udp[0][1]),
 			down:  probe(c.udp[1][0], c.udp[1][1]),
@@ -238,9 +239,12 @@ func TestOutcomeIsCounted(t *testing.T) {
 			t.Errorf("sent %d, doubled %d, misordered %d, handoffs %d, failed %d, marks %v", o.Sent, o.Doubled, o.Misordered,
 				o.Daemon.Handoffs, o.Daemon.Failed, o.Marks)
 		}
-		if near := func(a, b float64) bool { return a > b-1.5 && a < b+1.5 }; !near(o.LeadGapMs, c.lead) ||
+		r := result.New("")
+		o.metrics(r)
+		lead := r.Metrics["x_lead_gap_ms"]
+		if near := func(a, b float64) bool { return a > b-1.5 && a < b+1.5 }; !near(lead, c.lead) ||
 			!near(o.UDPGapMs, c.udpG) || !near(o.TCPGapMs, c.tcpG) {
-			t.Errorf("gaps %g, %g and %g, want %g, %g and %g", o.LeadGapMs, o.UDPGapMs, o.TCPGapMs, c.lead, c.udpG, c.tcpG)
+			t.Errorf("gaps %g, %g and %g, want %g, %g and %g", lead, o.UDPGapMs, o.TCPGapMs, c.lead, c.udpG, c.tcpG)
 		}
 	}
 }

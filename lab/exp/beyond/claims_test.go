@@ -154,13 +154,20 @@ func TestEachClaimSeesRed(t *testing.T) {
 			}}, lost, nil)
 		}
 		add("breaks", name, fault{died: errors.New("reset")}, []string{alive}, nil)
-		silent := func(d *exptest.Datagram) { d.Lost = d.Lost || d.At >= end-time.Second }
-		add("is silent at the end", name, fault{out: silent, in: silent}, []string{alive}, nil)
+		ends(end, func(what string, f fault) { add(what, name, f, []string{alive}, nil) })
 	}
 	for _, name := range []string{"both", "many"} {
 		gap := exptest.Within(lead+400*ms, lead+506*ms)
 		add("TCP out pauses", name, fault{up: gap}, []string{name + "-no-gap"}, nil)
 		add("TCP in pauses", name, fault{down: gap}, []string{name + "-no-gap"}, nil)
+		hiccup := exptest.Within(lead-300*ms, lead-200*ms)
+		add("TCP pauses in the lead", name, fault{up: hiccup, down: gap}, nil, []string{name + "-no-gap"})
+		paused := func(d *exptest.Datagram) { // those within it arrive together at its end
+			if exptest.Within(lead-300*ms, lead-255*ms)(d.At) {
+				d.Delay = lead - 255*ms - d.At
+			}
+		}
+		add("TCP pauses, UDP in the lead", name, fault{out: paused, up: gap}, []string{name + "-no-gap"}, nil)
 	}
 	usable := lead + p.Seconds("outage_s") + advertAfter
 	late := func(by time.Duration) (func(*exptest.Datagram), func(time.Duration) bool) {
@@ -181,6 +188,30 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("TCP never resumes", "outage", fault{up: tcp, down: tcp}, []string{"outage-resume-out", "outage-resume-in"}, nil)
 	cases = append(cases, without(t, sound))
 	exptest.Claims(t, Experiment, nil, cases...)
+}
+
+// ends are the faults of the last second of a cell.
+func ends(end time.Duration, add func(what string, f fault)) {
+	last, ms := end-time.Second, time.Millisecond
+	silent := func(d *exptest.Datagram) { d.Lost = d.Lost || d.At >= last }
+	thin := func(d *exptest.Datagram) { d.Lost = d.Lost || d.At >= last && d.At/ms%9 == 0 }
+	unsent := func(d *exptest.Datagram) {
+		if d.At >= last {
+			d.At -= 2 * time.Second
+		}
+	}
+	late := func(d *exptest.Datagram) { // those sent just before the last second come in it
+		if exptest.Within(last-100*ms, last)(d.At) {
+			d.Delay = last - d.At
+		}
+	}
+	add("is silent at the end", fault{out: silent, in: silent})
+	add("is silent at the end out", fault{out: silent, in: late})
+	add("is silent at the end in", fault{out: late, in: silent})
+	add("loses a ninth at the end out", fault{out: thin})
+	add("loses a ninth at the end in", fault{in: thin})
+	add("sends nothing at the end out", fault{out: unsent, in: late})
+	add("sends nothing at the end in", fault{out: late, in: unsent})
 }
 
 // without is a run of the cells with goodput alone.

@@ -60,9 +60,9 @@ func probeTable(list []*outcome) result.Table {
 		return func(o *outcome) string { return fmt.Sprintf("%.0f ms", pick(o)) }
 	}
 	return figure.Table("Cells under the probes",
-		"Gaps: longest time without an arrival at either receiving application, less the longest of the lead, in which "+
-			"nothing happens. Lost by links: those of the datagrams lost that the emulator counted as lost, by its loss rate "+
-			"or by a cut. The daemon's own counts decide nothing.",
+		"Gaps: longest time without an arrival at either receiving application, less the longest of the lead of the same "+
+			"protocol, in which nothing happens. Lost by links: those of the datagrams lost that the emulator counted as "+
+			"lost, by its loss rate or by a cut. The daemon's own counts decide nothing.",
 		list,
 		figure.Col("cell", func(o *outcome) string { return o.Cell }),
 		figure.Col("alive", (*outcome).ending),
@@ -72,7 +72,8 @@ func probeTable(list []*outcome) result.Table {
 		figure.Col("misordered", count(func(o *outcome) int { return o.Misordered })),
 		figure.Col("UDP gap", gap(func(o *outcome) float64 { return o.UDPGapMs })),
 		figure.Col("TCP gap", gap(func(o *outcome) float64 { return o.TCPGapMs })),
-		figure.Col("lead", gap(func(o *outcome) float64 { return o.LeadGapMs })),
+		figure.Col("UDP lead", gap(func(o *outcome) float64 { return o.UDPLeadMs })),
+		figure.Col("TCP lead", gap(func(o *outcome) float64 { return o.TCPLeadMs })),
 		figure.Col("daemon: handoffs", func(o *outcome) string {
 			return fmt.Sprintf("%d of %d", o.Daemon.Handoffs, o.Changes)
 		}),

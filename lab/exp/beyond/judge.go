@@ -30,6 +30,8 @@ func (o *outcome) judge(c cell, t *scene.Trace, l *load, p exp.Params) {
 		o.Doubled += n.Doubled
 		o.Misordered += n.Misorders
 		o.Tail += f.Arrived(t.End.Add(-time.Second), t.End)
+		last := f.Count(t.End.Add(-time.Second), t.End)
+		o.Last[way] = tail{Sent: last.Written + last.Refused, Came: last.Written + last.Refused - last.Lost}
 	}
 	owners := scene.Owners{Overflows: l.queues}
 	if c.name == "loss" || c.name == "oneway" { // a link is told to lose, beyond its cuts
@@ -65,19 +67,30 @@ func (d *opinion) hear(events []node.Event, start time.Time) {
 	}
 }
 
-// gaps takes the longest gap after the lead, above the longest within it.
+// flows reports whether data flow to the end of the schedule: in its last second half of what is due, and of what was
+// sent then nine tenths in each direction.
+func (o *outcome) flows() bool {
+	for _, w := range o.Last {
+		if w.Came <= o.Expected/4 || 10*w.Came < 9*w.Sent {
+			return false
+		}
+	}
+	return o.Tail > o.Expected/2
+}
+
+// gaps takes the longest gap after the lead, above the longest of the same protocol within it.
 func (o *outcome) gaps(t *scene.Trace, l *load, flows []*udpflow.Flow) {
 	begin := t.At(lead)
 	udp, tcp := 0.0, 0.0
 	for i, f := range flows {
-		o.LeadGapMs = max(o.LeadGapMs, stats.Millis(f.LongestGap(t.Start, begin).Length()))
+		o.UDPLeadMs = max(o.UDPLeadMs, stats.Millis(f.LongestGap(t.Start, begin).Length()))
 		udp = max(udp, stats.Millis(f.LongestGap(begin, t.End).Length()))
 		_, d := l.reads[i].LongestGap(t.Start, begin)
-		o.LeadGapMs = max(o.LeadGapMs, stats.Millis(d))
+		o.TCPLeadMs = max(o.TCPLeadMs, stats.Millis(d))
 		_, d = l.reads[i].LongestGap(begin, t.End)
 		tcp = max(tcp, stats.Millis(d))
 	}
-	o.UDPGapMs, o.TCPGapMs = max(0, udp-o.LeadGapMs), max(0, tcp-o.LeadGapMs)
+	o.UDPGapMs, o.TCPGapMs = max(0, udp-o.UDPLeadMs), max(0, tcp-o.TCPLeadMs)
 }
 
 // resume finds the first data after the outage, from the network's first advertisement on.
@@ -130,7 +143,7 @@ func (o *outcome) metrics(r *result.Result) {
 		set("emulator_drops", float64(o.Dropped))
 		return
 	}
-	r.SetBool(o.Cell+"_alive", o.Alive && o.Tail > o.Expected/2)
+	r.SetBool(o.Cell+"_alive", o.Alive && o.flows())
 	set("sent", float64(o.Sent))
 	r.AddLoss(o.Owned)
 	set("lost", float64(o.Owned.Roam()+o.Owned.Asked))
@@ -140,6 +153,7 @@ func (o *outcome) metrics(r *result.Result) {
 	set("misorder_pct", 100*float64(o.Misordered)/math.Max(float64(o.Sent), 1))
 	set("gap_udp_ms", o.UDPGapMs)
 	set("gap_tcp_ms", o.TCPGapMs)
+	set("lead_gap_ms", max(o.UDPLeadMs, o.TCPLeadMs))
 	set("daemon_handoffs_done", float64(o.Daemon.Handoffs))
 	set("daemon_failures", float64(o.Daemon.Failed))
 	set("emulator_drops", float64(o.Dropped))

@@ -36,18 +36,18 @@ type outcome struct {
 	Dropped                         uint64 // frames that the emulator dropped, not deliberately
 	BufferErrors                    int
 	Owned                           result.Loss
-	// Longest time without an arrival in either direction, minus the longest before the
-	// schedule.
-	UDPGapMs, TCPGapMs float64
-	LeadGapMs          float64
-	Changes            int // handoffs meant
-	Daemon             opinion
-	Resume             resumed // of the cell outage
-	Tail               int     // datagrams that arrived in the last second, of Expected
-	Expected           int
-	AloneMbps, Mbps    []float64 // goodput: on the better path alone, on both
-	Marks              []mark
-	X, Out, In         []float64 // arrivals per second of the UDP probe
+	// Longest time without an arrival in either direction, minus the longest in the lead.
+	UDPGapMs, TCPGapMs   float64
+	UDPLeadMs, TCPLeadMs float64 // the longest in the lead
+	Changes              int     // handoffs meant
+	Daemon               opinion
+	Resume               resumed // of the cell outage
+	Tail                 int     // datagrams that arrived in the last second, of Expected
+	Expected             int
+	Last                 [2]tail   // of the last second, by direction
+	AloneMbps, Mbps      []float64 // goodput: on the better path alone, on both
+	Marks                []mark
+	X, Out, In           []float64 // arrivals per second of the UDP probe
 }
 
 // opinion is what the mobile host's daemon says. No claim judges it.
@@ -64,6 +64,9 @@ type resumed struct {
 	UDPOut, UDPIn, TCPOut, TCPIn float64 // ms
 	ReturnToAdvertMs, OutageS    float64
 }
+
+// tail are the datagrams that were sent one way in a span, refused ones included, and those of them that came.
+type tail struct{ Sent, Came int }
 
 type mark struct {
 	T     float64
@@ -187,21 +190,13 @@ func (l *load) board() (out []live.Session) {
 }
 
 // finish ends the probes in good order and reads their logs.
-func (l *load) finish(ctx context.Context, o *outcome) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, endWithin)
-	defer cancel()
-	if l.up, l.down, err = l.udp.Stop(ctx, 500*time.Millisecond); err != nil {
-		return fmt.Errorf("read the UDP probe: %w", err)
+func (l *load) finish(ctx context.Context, o *outcome) error {
+	e, err := workload.End(ctx, endWithin, 500*time.Millisecond, l.udp, l.tcp[:]...)
+	if err != nil {
+		return err
 	}
-	o.BufferErrors = l.udp.BufferErrors()
-	var errs []error
-	for i, t := range l.tcp {
-		var e error
-		if l.reads[i], e = t.Stop(ctx); e != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", t.Name(), e))
-		}
-	}
-	o.ended(errs)
+	l.up, l.down, o.BufferErrors, l.reads = e.Up, e.Down, e.BufferErrors, [2]tcpflow.Stream(e.Reads)
+	o.ended(e.Broken)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package bothmove
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type fault struct {
 	lost     bool // one is lost long after
 	lead     time.Duration
 	errors   int
+	broken   error // of the connection
 }
 
 const tolerable = 1900 * millisecond
@@ -56,7 +58,7 @@ func records(t *testing.T, p exp.Params, mode string, f fault) *seen {
 		})
 	}
 	v := &seen{
-		mode: mode, up: flow(f.up), down: flow(f.down), bufferErrors: f.errors,
+		mode: mode, up: flow(f.up), down: flow(f.down), bufferErrors: f.errors, broken: f.broken,
 		Trace: &scene.Trace{Start: exptest.Origin, End: exptest.At(schedule.Length)},
 	}
 	v.bulk = exptest.TCP(t, schedule.Length, pause, func(at time.Duration) bool { return isApart(at, f.bulk) })
@@ -91,6 +93,9 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add(id+"up late", []string{id + "udp", id + "lost"}, nil, with(fault{up: late}))
 		add(id+"down late", []string{id + "udp", id + "lost"}, nil, with(fault{down: late}))
 		add(id+"TCP late", []string{id + "tcp"}, nil, with(fault{bulk: late}))
+		add(id+"TCP breaks", []string{"connections"}, nil, with(fault{broken: errors.New("reset")}))
+		add(id+"TCP hangs", []string{"connections", id + "tcp", id + "found"}, nil,
+			with(fault{broken: errors.New("hangs"), bulk: never}))
 		add(id+"never", []string{id + "udp", id + "tcp", id + "found", id + "lost"}, nil,
 			with(fault{up: never, down: never, bulk: never}))
 		add(id+"something in common", []string{id + "apart"}, nil, with(fault{early: true}))

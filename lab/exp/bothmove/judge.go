@@ -58,7 +58,7 @@ func judge(env *exp.Env, all []*seen) {
 	r, p := env.Result, env.Params
 	table := result.Table{Title: "Every move", Columns: []string{"mode", "move", "UDP ms", "TCP ms",
 		"arrived before", "lost after"}}
-	quiet, errs := 0.0, 0
+	quiet, errs, broken := 0.0, 0, 0
 	for _, t := range all {
 		var x, costs []float64
 		udp, tcp, apart, lost, found := 0.0, 0.0, 0, 0, 0
@@ -81,6 +81,10 @@ func judge(env *exp.Env, all []*seen) {
 		r.Set(prefix+"found_pct", 100*float64(found)/float64(max(len(list), 1)))
 		r.Set(prefix+"lost", float64(lost))
 		errs += t.bufferErrors
+		if t.broken != nil {
+			broken++
+			r.Mark(result.Event{T: t.Rel(t.End), Arm: t.mode, Kind: "session-died", Label: t.broken.Error()})
+		}
 		for _, f := range []*udpflow.Flow{t.up, t.down} {
 			quiet = max(quiet, ms(f.LongestGap(t.Start.Add(lead-leadQuiet), t.Start.Add(lead-inFlight)).Length()))
 		}
@@ -92,6 +96,7 @@ func judge(env *exp.Env, all []*seen) {
 			}
 		}
 	}
+	r.Set("tcp_broken", float64(broken))
 	r.Set("udp_rcvbuf_errors", float64(errs))
 	r.Set("lead_gap_ms", quiet)
 	r.Tables = append(r.Tables, table)

@@ -76,7 +76,13 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("the daemon grew", []string{"daemon"}, nil, func(m *measured) { m.end.rss = 75 << 20 })
 	add("the daemon grew for a while", []string{"daemon"}, nil, func(m *measured) { m.peak = 75 << 20 })
 	add("a peer without a session", []string{"honest"}, nil, func(m *measured) { m.acked-- })
-	add("a peer without an answer", []string{"honest"}, nil, func(m *measured) { m.during[2].err = errors.New("no echo") })
+	slow := []string{"honest", "honest-time"}
+	add("a peer without an answer", slow, nil, func(m *measured) { m.during[2] = honest{err: errors.New("no echo")} })
+	add("no peer with an answer", slow, nil, func(m *measured) {
+		for i := range m.during {
+			m.during[i] = honest{err: errors.New("no echo")}
+		}
+	})
 	add("a slow peer", []string{"honest-time"}, nil, func(m *measured) { m.during[5].first = 2100 * time.Microsecond })
 	add("few peers", nil, []string{"honest-time"}, func(m *measured) {
 		m.acked, m.during, m.end.maps = before+9, m.during[:9], 1<<20

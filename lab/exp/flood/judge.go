@@ -32,13 +32,14 @@ func (m *measured) wanted() int { return before + len(m.during) }
 // session by the end.
 const entry = 256
 
-// metrics sets the metrics of all claims. A peer that failed counts as the slowest.
+// metrics sets the metrics of all claims. A peer that failed counts as one that took all the time that it had.
 func (m *measured) metrics(r *result.Result) {
 	var slowest, sum time.Duration
 	failed := 0
 	for _, h := range m.during {
 		if h.err != nil {
 			failed++
+			slowest = max(slowest, patience)
 			continue
 		}
 		slowest, sum = max(slowest, h.first), sum+h.first

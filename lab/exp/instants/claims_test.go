@@ -35,8 +35,8 @@ func TestEachClaimSeesRed(t *testing.T) {
 		return exptest.TCP(t, length, ms, func(d time.Duration) bool { return pause(d) || more != nil && more(d) })
 	}
 	add := func(name string, red, grey []string, alter func(*seen)) {
-		s := &seen{Trace: trace(p, exptest.Origin, allMove), whole: 2, up: udp(nil), down: udp(nil), out: tcp(nil),
-			in: tcp(nil)}
+		s := &seen{Trace: trace(p, exptest.Origin, allMove), hasTCP: true, whole: 2, up: udp(nil), down: udp(nil),
+			out: tcp(nil), in: tcp(nil)}
 		alter(s)
 		cases = append(cases, exptest.Case{Name: name, Red: red, Grey: grey, Judge: func(r *result.Result, _ int) {
 			s.judge(&exp.Env{Params: p, Result: r})
@@ -87,7 +87,10 @@ func TestEachClaimSeesRed(t *testing.T) {
 	add("a queue drops another", []string{"udp-lost"}, nil, func(s *seen) {
 		s.up, s.queues = udp(one(first)), queue(first+ms)
 	})
-	add("no TCP", nil, []string{"tcp-whole", "tcp-gap"}, func(s *seen) { s.out, s.in = nil, nil })
+	add("nothing of TCP was logged", []string{"tcp-whole", "tcp-gap"}, nil, func(s *seen) {
+		s.whole, s.out, s.in = 0, nil, nil
+	})
+	add("no TCP", nil, []string{"tcp-whole", "tcp-gap"}, func(s *seen) { s.hasTCP, s.out, s.in = false, nil, nil })
 	exptest.Claims(t, Experiment, nil, cases...)
 }
 

@@ -51,6 +51,7 @@ const (
 type seen struct {
 	*scene.Trace
 	up, down     *udpflow.Flow
+	hasTCP       bool // the engine has it
 	out, in      tcpflow.Stream
 	whole        int // TCP connections that delivered every byte in order
 	bufferErrors int
@@ -132,7 +133,7 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene) (*seen, error) {
 	}); err != nil {
 		return nil, err
 	}
-	t := &seen{queues: queues}
+	t := &seen{queues: queues, hasTCP: true}
 	if t.Trace, err = s.Run(ctx, plan(p), func() []live.Session { return board(sessions) }); err != nil {
 		return nil, err
 	}
@@ -148,16 +149,16 @@ func board(sessions []workload.Session) (rows []live.Session) {
 }
 
 // collect ends the applications and reads their logs.
-func (t *seen) collect(ctx context.Context, udp *workload.UDP, tcp [2]*workload.TCP, drain time.Duration) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for i, to := range []*tcpflow.Stream{&t.out, &t.in} {
-		var broken error
-		if *to, broken = tcp[i].Stop(ctx); broken == nil {
+func (t *seen) collect(ctx context.Context, udp *workload.UDP, tcp [2]*workload.TCP, drain time.Duration) error {
+	e, err := workload.End(ctx, patience, drain, udp, tcp[:]...)
+	if err != nil {
+		return err
+	}
+	t.up, t.down, t.bufferErrors, t.out, t.in = e.Up, e.Down, e.BufferErrors, e.Reads[0], e.Reads[1]
+	for _, broken := range e.Broken {
+		if broken == nil {
 			t.whole++
 		}
 	}
-	t.up, t.down, err = udp.Stop(ctx, drain)
-	t.bufferErrors = udp.BufferErrors()
-	return err
+	return nil
 }

@@ -118,7 +118,7 @@ func TestCostIsOfItsInstant(t *testing.T) {
 	loss := hole{begin(p, 1) + 10*time.Millisecond, begin(p, 1) + 15*time.Millisecond}
 	pause := hole{begin(p, 2) + 20*time.Millisecond, begin(p, 2) + 61*time.Millisecond}
 	s := &seen{
-		Trace: tr, whole: 2, up: datagrams(start, length, loss), down: datagrams(start, length, hole{}),
+		Trace: tr, hasTCP: true, whole: 2, up: datagrams(start, length, loss), down: datagrams(start, length, hole{}),
 		out: reads(start, length, hole{}), in: reads(start, length, pause),
 	}
 	list := s.instants()

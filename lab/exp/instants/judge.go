@@ -21,9 +21,6 @@ type instant struct {
 	told           bool // the daemon's opinion: acknowledged by all
 }
 
-// hasTCP is false on an engine that has none.
-func (t *seen) hasTCP() bool { return len(t.out)+len(t.in) > 0 }
-
 // instants takes the trace apart, handoff by handoff.
 func (t *seen) instants() (list []instant) {
 	var began, cuts []time.Time
@@ -45,7 +42,7 @@ func (t *seen) instants() (list []instant) {
 		one.owned = scene.Owners{Overflows: t.queues}.Account("all instants", t.up, t.down, [2]time.Time{from, to})
 		one.lost = one.owned.Roam()
 		one.udpGap = max(t.up.LongestGap(from, to).Length(), t.down.LongestGap(from, to).Length())
-		if t.hasTCP() {
+		if t.hasTCP {
 			_, out := t.out.LongestGap(from, to)
 			_, in := t.in.LongestGap(from, to)
 			one.tcpGap = max(out, in)
@@ -88,7 +85,7 @@ func (t *seen) judge(env *exp.Env) {
 	r.Set("udp_sent", float64(len(t.up.Sent)+len(t.down.Sent)))
 	r.Set("udp_rcvbuf_errors", float64(t.bufferErrors))
 	r.Set("udp_gap_worst_rtt", udp/rtt)
-	if t.hasTCP() {
+	if t.hasTCP {
 		r.Set("tcp_whole", float64(t.whole))
 		r.Set("tcp_gap_worst_rtt", tcp/rtt)
 		r.AddSeries("tcp gap", "ms", x, yt)
@@ -100,7 +97,7 @@ func (t *seen) judge(env *exp.Env) {
 	t.AddRates(r, "")
 	r.AddSeries("udp gap", "ms", x, yu)
 	r.Figures = append(r.Figures, figures(1.2*rtt)...)
-	r.Tables = append(r.Tables, worst(list, p, t.hasTCP()))
+	r.Tables = append(r.Tables, worst(list, p, t.hasTCP))
 }
 
 // within is where in the beat an instant lies, in milliseconds.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
 	"time"
 
 	"roam"
@@ -176,7 +175,7 @@ func (t *pass) queueing(o *loadOutcome) error {
 // priorityOutcome is the duration of Locator Updates on a link that the host's own data
 // fills.
 type priorityOutcome struct {
-	GainMs, EndMs float64 // of the exchange for the new link, and for the old one; 0: none
+	GainMs, EndMs float64 // of the exchange for the new link, and for the old one
 }
 
 // priorityCell sends from the mobile host as fast as TCP can. The first update
@@ -208,6 +207,7 @@ func priorityCell(ctx context.Context, env *exp.Env, w *exp.Window, on string) (
 
 // judge extracts the outcome from the records.
 func (o *priorityOutcome) judge(t *pass) {
+	o.GainMs, o.EndMs = never, never
 	if ms, _, _ := exchanges(t.mobile, t.Steps[0].At); len(ms) > 0 {
 		o.GainMs = ms[0]
 	}
@@ -360,15 +360,13 @@ func (m *matrix) beyondMetrics(r figures) {
 		r.Set("load_"+name+"_advert_gap_s", o.AdvertGapS)
 		r.Set("load_"+name+"_queue_ms", o.QueueMs)
 	}
-	known := func(ms float64) float64 {
-		if ms == 0 {
-			return math.NaN()
-		}
-		return ms
+	first, plain := x.Priority["on"].EndMs, x.Priority["off"].EndMs
+	r.Set("signal_first_ms", first)
+	r.Set("signal_plain_ms", plain)
+	r.Set("signal_gain_x", plain/first)
+	if plain == never {
+		r.Miss("signal_gain_x", "no update was acknowledged where signals do not go first")
 	}
-	r.Set("signal_first_ms", known(x.Priority["on"].EndMs))
-	r.Set("signal_plain_ms", known(x.Priority["off"].EndMs))
-	r.Set("signal_gain_x", known(x.Priority["off"].EndMs)/known(x.Priority["on"].EndMs))
 	r.Set("prefer_early", float64(x.Prefer["on"].Early))
 	r.Set("prefer_lost", float64(x.Prefer["on"].Lost))
 	r.Set("prefer_data_ratio", x.Prefer["on"].MB/x.Prefer["off"].MB)

@@ -137,6 +137,10 @@ func (b *book) alive() {
 		id := "A8-delay-" + s
 		b.flows("late acknowledgements "+s, id, "", func(of, _, v string) bool { return of == s && v != "veno" },
 			func(x *script) { x.delay = 1.3 })
+		b.flows("no acknowledgement "+s, id, "", func(of, _, v string) bool { return of == s && v != "veno" },
+			func(x *script) { x.delay = -1 })
+		b.flows("no update "+s, id+" updates", "", func(of, _, v string) bool { return of == s && v != "veno" },
+			func(x *script) { x.mute = true })
 	}
 }
 
@@ -156,6 +160,10 @@ func (b *book) gaps() {
 				})
 			}
 		}
+		b.one("a gap long after", "cut-rtt", "", cut, s, func(x *script) {
+			at := leaves + 1500*ms
+			x.hole = [2]time.Duration{at, at + x.hold - (moves - planned) + 16*ms}
+		})
 		b.one("a daemon that takes its time", "cut-rtt", "", cut, s, func(x *script) { x.says, x.hold = 16*ms, x.hold+16*ms })
 		b.one("a gap", "hard-rtt", "", hard, s, func(x *script) { x.hold += 16 * ms })
 		b.one("a gap", "cut-rtt", "", cut, s, func(x *script) { x.hold += 16 * ms })
@@ -334,11 +342,13 @@ func (b *book) load(moves ...time.Duration) *pass {
 	return t
 }
 
-// priority is an exchange that takes so long when the uplink is full.
+// priority is an exchange that takes so long when the uplink is full; no acknowledgement comes if that is negative.
 func (b *book) priority(took time.Duration) (o priorityOutcome) {
 	p := &pass{Trace: (&script{kind: soft}).trace(9 * time.Second), mobile: []packets.Packet{
-		message(planned+ms, false, 2, 1), message(planned+6*ms, true, 2, 1),
-		message(leaves+ms, false, 2), message(leaves+ms+took, true, 2)}}
+		message(planned+ms, false, 2, 1), message(planned+6*ms, true, 2, 1), message(leaves+ms, false, 2)}}
+	if took >= 0 {
+		p.mobile = append(p.mobile, message(leaves+ms+took, true, 2))
+	}
 	o.judge(p)
 	return o
 }
@@ -401,7 +411,10 @@ func (b *book) beyondFaults() {
 		x.Priority["on"], x.Priority["off"] = b.priority(16*ms), b.priority(33*ms)
 	})
 	with("little gain", "F31-gain", "", func(x *extras) { x.Priority["off"] = b.priority(27 * ms) })
-	with("no exchange", "", "F31-signals F31-gain", func(x *extras) { x.Priority["on"] = priorityOutcome{} })
+	with("an update is never acknowledged", "F31-signals F31-gain", "", func(x *extras) {
+		x.Priority["on"] = b.priority(-ms)
+	})
+	with("nor where signals do not go first", "", "F31-gain", func(x *extras) { x.Priority["off"] = b.priority(-ms) })
 	with("moves early", "F30-stays", "", func(x *extras) { x.Prefer["on"] = b.prefer(nil, 7*time.Second) })
 	with("less data", "F30-data", "", func(x *extras) { x.Prefer["on"] = b.prefer(func(s *script) { s.thin = 50 }) })
 	with("loses one", "F30-loss", "", func(x *extras) { x.Prefer["on"] = b.prefer(func(s *script) { s.lost = 1 }) })

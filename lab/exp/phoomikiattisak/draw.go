@@ -73,8 +73,8 @@ func (m *matrix) handoffTable() result.Table {
 			return
 		}
 		var lu []string
-		for _, ms := range list[0].DelayMs {
-			lu = append(lu, fmt.Sprintf("%.1f", ms))
+		for _, took := range list[0].DelayMs {
+			lu = append(lu, duration(took))
 		}
 		tab.Rows = append(tab.Rows, []string{
 			name,
@@ -83,13 +83,21 @@ func (m *matrix) handoffTable() result.Table {
 			fmt.Sprintf("%.0f ms", m.control(list[0])),
 			spread(list, "%.0f", func(o outcome) float64 { return o.OutageMs }) + " ms",
 			spread(list, "%.0f", func(o outcome) float64 { return o.RTOMs }) + " ms",
-			strings.Join(lu, ", ") + " ms",
+			strings.Join(lu, ", "),
 			spread(list, "%.0f", func(o outcome) float64 { return float64(o.Updates) }),
 			spread(list, "%.0f", func(o outcome) float64 { return float64(o.Stale) }),
 			dropsOf(list[0]),
 		})
 	})
 	return tab
+}
+
+// duration is a time in milliseconds as a table has it.
+func duration(ms float64) string {
+	if ms == never {
+		return "never"
+	}
+	return fmt.Sprintf("%.1f ms", ms)
 }
 
 // dropsOf lists the drops of a flow's hosts with their reasons, and the packets accepted
@@ -179,7 +187,7 @@ func (m *matrix) beyondTables() []result.Table {
 	}
 	for _, on := range []string{"off", "on"} {
 		p, f := m.extra.Priority[on], m.extra.Prefer[on]
-		priority.Rows = append(priority.Rows, []string{on, fmt.Sprintf("%.1f ms", p.GainMs), fmt.Sprintf("%.1f ms", p.EndMs)})
+		priority.Rows = append(priority.Rows, []string{on, duration(p.GainMs), duration(p.EndMs)})
 		prefer.Rows = append(prefer.Rows, []string{on, fmt.Sprint(f.Early), fmt.Sprintf("%.1f", f.MB), fmt.Sprint(f.Lost)})
 	}
 	return []result.Table{load, priority, prefer}
@@ -272,7 +280,7 @@ func (m *matrix) gapFigure() result.Figure {
 	for _, k := range m.kinds {
 		var v []float64
 		for _, o := range m.kind(k) {
-			v = append(v, max(0, o.GapMs-o.OutageMs))
+			v = append(v, o.AfterMs)
 		}
 		put("gap "+k, k, v)
 	}

@@ -45,11 +45,15 @@ func (m *matrix) kind(k string) []outcome {
 	return m.pick(func(o outcome) bool { return o.Kind == k })
 }
 
-// worst returns the greatest figure, NaN of none.
+// worst returns the greatest figure, NaN of none. One that is not known is greater than any other.
 func worst(list []outcome, f func(outcome) float64) float64 {
 	most := math.NaN()
 	for _, o := range list {
-		if v := f(o); math.IsNaN(most) || v > most {
+		v := f(o)
+		if math.IsNaN(v) {
+			return math.Inf(1)
+		}
+		if math.IsNaN(most) || v > most {
 			most = v
 		}
 	}
@@ -108,7 +112,7 @@ func (m *matrix) control(o outcome) float64 {
 
 // beyondControl is the gap of a handoff without the outage and the control.
 func (m *matrix) beyondControl(o outcome) float64 {
-	return max(0, o.GapMs-o.OutageMs-m.control(o))
+	return max(0, o.AfterMs-m.control(o))
 }
 
 // whyNoCells is the note of claims about cells that a preset omits.
@@ -185,7 +189,7 @@ func (m *matrix) signalMetrics(r figures) {
 		some := m.pick(func(o outcome) bool { return o.Scenario == s })
 		r.Set("delay_rtts_"+key(s), middle(some, func(o outcome) float64 {
 			if len(o.DelayMs) == 0 {
-				return math.NaN()
+				return never
 			}
 			return o.DelayMs[0] / m.newRTT(o)
 		}))

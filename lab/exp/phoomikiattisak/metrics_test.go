@@ -1,6 +1,8 @@
 package phoomikiattisak
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"roam/lab/result"
@@ -16,17 +18,31 @@ func TestControl(t *testing.T) {
 		{Scenario: "lan-lan", Variant: "hybla", Kind: soft, OldGaps: []float64{500}, NewGaps: []float64{700}},
 	}}
 	for scenario, want := range map[string]float64{"lan-lan": 3, "lan-wan": 60, "wan-lan": 60, "wan-wan": 60} {
-		o := outcome{Scenario: scenario, Variant: "cubic", GapMs: 105, OutageMs: 40}
+		o := outcome{Scenario: scenario, Variant: "cubic", GapMs: 905, AfterMs: 65, OutageMs: 40}
 		if got := m.control(o); got != want {
 			t.Errorf("%s: %g ms, want %g", scenario, got, want)
 		}
 		if got := m.beyondControl(o); got != 65-want {
 			t.Errorf("%s: %g ms beyond the control, want %g", scenario, got, 65-want)
 		}
-		o.GapMs = 42 // less than the control's is no negative gap
+		o.AfterMs = 2 // less than the control's is no negative gap
 		if got := m.beyondControl(o); got != 0 {
 			t.Errorf("%s: %g ms beyond the control", scenario, got)
 		}
+	}
+}
+
+// One figure that is not known leaves the worst one unknown, which is not that there is none.
+func TestWorstOfUnknown(t *testing.T) {
+	r := figures{result.New("")}
+	list := []outcome{{GapMs: 3}, {GapMs: math.NaN()}, {GapMs: 5}}
+	gap := func(o outcome) float64 { return o.GapMs }
+	r.Set("none", worst(nil, gap))
+	r.Set("unknown", worst(list, gap))
+	r.Set("worst", worst(slices.Delete(list, 1, 2), gap))
+	why := r.Unmeasured
+	if why["none"] != whyNoCells || why["unknown"] == "" || why["unknown"] == whyNoCells || r.Metrics["worst"] != 5 {
+		t.Errorf("%v, not measured: %v", r.Metrics, why)
 	}
 }
 

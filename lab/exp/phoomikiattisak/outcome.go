@@ -37,10 +37,11 @@ type outcome struct {
 	Late                    int       // segments that arrived after later ones, from the handoff on
 	DupAcks                 int       // at the sender
 	Stale                   int       // segments that arrived on the old locator after it was given up
-	DelayMs                 []float64 // M5: Locator Update to its acknowledgement, each exchange
+	DelayMs                 []float64 // M5: Locator Update to its acknowledgement or never, each exchange
 	Updates                 int       // Locator Updates sent, repetitions included
 	GapMs                   float64   // longest of the handoff
-	OutageMs                float64   // the part of it before the new network's first advertisement
+	AfterMs                 float64   // likewise, but from the new network's first advertisement on if the old one was cut
+	OutageMs                float64   // from that cut to that advertisement
 	DaemonOutageMs          float64   // that before the new locator, as the daemon says; decides nothing
 	RTOMs                   float64   // of the sender before; 0 when unknown
 	OldGaps, NewGaps        []float64 // longest gaps of the control's windows, on the old and the new network
@@ -97,10 +98,13 @@ func (c *cell) judge(t *pass) (outcome, error) {
 // control around it.
 func (c *cell) gaps(o *outcome, t *pass, planned time.Time) {
 	f := t.flow
-	o.GapMs = stats.Millis(f.longestGap(planned, t.At(c.env.Params.Seconds("flow_s"))))
+	end := t.At(c.env.Params.Seconds("flow_s"))
+	o.GapMs = stats.Millis(f.longestGap(planned, end))
+	o.AfterMs = o.GapMs
 	if c.kind == cut {
 		if ra, ok := t.Advertised("net2", planned); ok {
 			o.OutageMs = stats.Millis(ra.Sub(planned))
+			o.AfterMs = stats.Millis(f.longestGap(ra, end))
 		}
 		if usable, ok := node.Added(t.Events["mn"], "net2", planned); ok {
 			o.DaemonOutageMs = stats.Millis(usable.Sub(planned))
@@ -136,8 +140,11 @@ func (c *cell) rates(o *outcome, t *pass, moment time.Time) {
 	}
 }
 
-// exchanges returns, from a time on, the duration of each exchange of Locator Updates, the
-// number of messages, without refreshes, and the start of the first.
+// never is the time, in milliseconds, of what did not come before the end of the flow.
+const never = 1e6
+
+// exchanges returns, from a time on, the duration of each exchange of Locator Updates, never if
+// no acknowledgement came, the number of messages, without refreshes, and the start of the first.
 func exchanges(mobile []packets.Packet, from time.Time) (ms []float64, messages int, first time.Time) {
 	for _, e := range packets.Exchanges(mobile, scene.NID("mn"), scene.NID("cn1")) {
 		if e.Refresh || e.Sent.At.Before(from) {
@@ -147,9 +154,11 @@ func exchanges(mobile []packets.Packet, from time.Time) (ms []float64, messages 
 			first = e.Sent.At
 		}
 		messages += e.Messages
+		took := never
 		if len(e.Acks) > 0 {
-			ms = append(ms, float64(e.Acks[0].At.Sub(e.Sent.At))/1e6)
+			took = float64(e.Acks[0].At.Sub(e.Sent.At)) / 1e6
 		}
+		ms = append(ms, took)
 	}
 	return ms, messages, first
 }

@@ -7,6 +7,7 @@ import (
 	"roam/lab/cc"
 	"roam/lab/exp"
 	"roam/lab/exp/exptest"
+	"roam/lab/packets"
 )
 
 // A handoff is at its first Locator Update, a cut at its step. Only of a hard one segments on the
@@ -31,6 +32,19 @@ func TestMomentsOfAFlow(t *testing.T) {
 			t.Errorf("%s: at %g s, %d stale, daemon %g ms, %d and %d windows", c.kind, o.At, o.Stale, o.DaemonOutageMs,
 				len(o.OldGaps), len(o.NewGaps))
 		}
+	}
+}
+
+// An update that is never acknowledged takes for ever, whatever becomes of a later one.
+func TestUnacknowledged(t *testing.T) {
+	list := []packets.Packet{message(planned, false, 2, 1), message(planned+ms, false, 2, 1), message(leaves, false, 2),
+		message(leaves+3*ms, true, 2)}
+	took, messages, first := exchanges(list, exptest.At(planned))
+	if !slices.Equal(took, []float64{never, 3}) || messages != 3 || !first.Equal(exptest.At(planned)) {
+		t.Errorf("%v, %d messages, first at %v", took, messages, first)
+	}
+	if a, b := duration(took[0]), duration(took[1]); a != "never" || b != "3.0 ms" {
+		t.Errorf("%q, %q", a, b)
 	}
 }
 

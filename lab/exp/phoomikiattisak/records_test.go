@@ -39,8 +39,9 @@ type script struct {
 	short     int // segments that the end of the flow lacks
 	thin      int // one of so many segments is not sent
 	dense     bool
-	delay     float64 // of acknowledgements, in round trips
+	delay     float64 // of acknowledgements, in round trips; negative if none comes
 	updates   int     // further messages
+	mute      bool    // no update leaves
 	syns      int     // further SYNs
 	mss       uint16
 	failure   error
@@ -210,6 +211,9 @@ func (x *script) overtake(p *pass) {
 
 // signals are the updates: two of a soft handoff, otherwise one.
 func (x *script) signals() (list []packets.Packet) {
+	if x.mute {
+		return nil
+	}
 	sets := [][]byte{{2, 1}, {2}}
 	at := []time.Duration{moves, leaves + ms}
 	if x.kind != soft {
@@ -217,10 +221,16 @@ func (x *script) signals() (list []packets.Packet) {
 	}
 	for i, set := range sets {
 		round := time.Duration(x.delay * float64(x.rtt(paths[x.scenario][1])))
-		list = append(list, message(at[i], false, set...), message(at[i]+round, true, set...))
+		list = append(list, message(at[i], false, set...))
+		if x.delay >= 0 {
+			list = append(list, message(at[i]+round, true, set...))
+		}
 	}
 	for range x.updates {
 		list = append(list, message(moves+ms, false, sets[0]...))
+	}
+	if x.delay < 0 {
+		return list
 	}
 	// A refresh is none of them.
 	last := sets[len(sets)-1]

@@ -24,7 +24,7 @@ type records struct {
 	up, down func(time.Duration) bool
 	says     time.Duration         // from the advertisement to the locator, as the daemon says
 	wait     map[int]time.Duration // more from a step to the advertisement, by number of the handoff
-	slow     map[int]time.Duration // more from the advertisement to data, by number of the handoff
+	slow     map[int]time.Duration // more from the advertisement to data, by number of the handoff; negative: none come
 	bytes    map[string]uint64     // additional bytes by link, in the samples of the phase of three links
 	trains   uint64                // bytes of net2 that are no data, in that phase
 	stray    uint64                // bytes of net3 that are no data, in a tenth of a second of the withdrawal
@@ -41,6 +41,7 @@ type records struct {
 	updates  map[string]scene.Updates // by correspondent
 	spilled  *scene.Losses            // datagrams that the emulator dropped
 	lateCut  time.Duration
+	ask      time.Duration // for which a command before the hard handoff lasts
 	bringUp  time.Duration // from a step that adds links until they carry data
 	returns  time.Duration // how late the links are used again after the withdrawal
 	behind   time.Duration // of the lab's schedule
@@ -113,6 +114,13 @@ func (x *records) pass(control bool) *trace {
 		if s.Op == scene.Enable {
 			at, over = at.Add(x.returns), over.Add(x.returns)
 		}
+		switch { // the hard handoff waits for the command before it
+		case s.Op == scene.Mode && s.At < pl.hard:
+			over = over.Add(x.ask)
+		case s.Op == scene.Swap && x.ask > 0:
+			at = tr.Steps[len(tr.Steps)-1].Over
+			over = at
+		}
 		tr.Steps = append(tr.Steps, scene.Done{Step: s, At: at, Over: over})
 		if n == 1 {
 			tr.Steps[len(tr.Steps)-1].At = exptest.At(s.At + x.behind)
@@ -123,7 +131,10 @@ func (x *records) pass(control bool) *trace {
 		n++
 		came := advert(tr.Steps[len(tr.Steps)-1].At.Sub(exptest.Origin)) + x.wait[n]
 		tr.Adverts = append(tr.Adverts, scene.Advert{At: exptest.At(came), Link: s.Link})
-		tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(came + 90*time.Millisecond + x.slow[n]), Link: s.Link})
+		if x.slow[n] >= 0 {
+			begun := came + 90*time.Millisecond + x.slow[n]
+			tr.Begins = append(tr.Begins, scene.Begin{At: exptest.At(begun), Link: s.Link})
+		}
 		usable := came + x.says
 		to := []node.LinkLocator{{Link: s.Link}}
 		tr.events = append(tr.events,
@@ -316,6 +327,11 @@ func TestEachClaimSeesRed(t *testing.T) {
 			cut := at + x.p.Seconds("overlap_s")
 			x.down = exptest.Within(cut-60*ms, cut-6*ms)
 		}, "soft-tcp-gap")
+		add("TCP out pauses around the loss of its link in the "+name, func(x *records) {
+			cut := at + x.p.Seconds("overlap_s")
+			x.up = exptest.Within(cut-27*ms, cut+27*ms)
+		}, "soft-tcp-gap")
+		add("no data on the link of the "+name, func(x *records) { x.slow[n] = -time.Hour }, "ra-data")
 		add("late data in the "+name, func(x *records) { x.slow[n] = 14 * ms }, "ra-data")
 	}
 	add("a daemon that says it late", func(x *records) { x.says = 500 * ms })
@@ -324,18 +340,9 @@ func TestEachClaimSeesRed(t *testing.T) {
 	}, "hard-first")
 	add("first datagram out late", func(x *records) { x.out = lose(pl.hard, x.hardAdvert()+29*ms) }, "hard-first")
 	add("first datagram in late", func(x *records) { x.in = lose(pl.hard, x.hardAdvert()+29*ms) }, "hard-first")
-	for way, pick := range map[string]func(*records, func(*exptest.Datagram)){
-		"out": func(x *records, f func(*exptest.Datagram)) { x.out = f },
-		"in":  func(x *records, f func(*exptest.Datagram)) { x.in = f },
-	} {
-		add("slow "+way+" until 60 ms", func(x *records) {
-			at := x.hardAdvert()
-			pick(x, func(d *exptest.Datagram) {
-				d.Lost = d.Lost || d.At >= at && d.At < at+60*ms && d.At/ms%2 == 1
-			})
-		}, "hard-full")
-	}
+	rates(pl.hard, add)
 	sharing(add)
+	add("a command to Roam that delays the cut after it", func(x *records) { x.ask = 1310 * ms }, "on-time")
 	add("a late cut", func(x *records) { x.lateCut = 1100 * ms }, "on-time")
 	ownership(lost, add)
 	add("the kernel refuses one", func(x *records) { x.out = refuse(lost) }, "soft-loss")
@@ -355,25 +362,6 @@ func TestEachClaimSeesRed(t *testing.T) {
 	}
 	cases = append(append(cases, unmeasured(t)...), levels(t)...)
 	exptest.Claims(t, Experiment, nil, cases...)
-}
-
-// levels are sessions with keys and without, by the MACs of their updates.
-func levels(t *testing.T) (cases []exptest.Case) {
-	for what, c := range map[string]struct {
-		keys string
-		cn2  scene.Updates
-		red  []string
-	}{
-		"with keys":                     {"keys=true", scene.Updates{Acks: 1, MACs: 2}, nil},
-		"with keys, and without a MAC":  {"keys=true", scene.Updates{Acks: 1, MACs: 2, Plain: 1}, []string{"level"}},
-		"without keys, and one MAC":     {"keys=false", scene.Updates{Acks: 1, MACs: 1}, []string{"level"}},
-		"without keys, no MAC anywhere": {"keys=false", scene.Updates{Acks: 1, Plain: 2}, nil},
-	} {
-		x := healthy(t, c.keys)
-		x.updates = map[string]scene.Updates{"cn1": {Acks: 12}, "cn2": c.cn2}
-		cases = append(cases, exptest.Case{Name: what, Red: c.red, Judge: x.judge})
-	}
-	return cases
 }
 
 // ownership are losses that a socket or the emulator owns up to, or not.

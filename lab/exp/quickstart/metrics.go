@@ -135,7 +135,7 @@ func (t *trace) softMetrics(r *result.Result) {
 		}
 		lead = min(lead, since(h.advert, h.cut))
 		ra = max(ra, since(h.advert, h.opinion.usable))
-		data = max(data, since(h.advert, h.carried))
+		data = max(data, h.toData())
 		tcpGap, udpGap = max(tcpGap, h.tcpGapMs), max(udpGap, h.udpGapMs)
 	}
 	r.Set("tcp_soft_gap_ms", tcpGap)
@@ -159,6 +159,25 @@ func (t *trace) softLoss() result.Loss {
 func since(from, to time.Time) float64 {
 	if from.IsZero() || to.IsZero() {
 		return math.NaN()
+	}
+	return stats.Millis(to.Sub(from))
+}
+
+// never is the time, in milliseconds, of what did not happen although the network was there.
+const never = 1e6
+
+// toData is the time in milliseconds from the advertisement to data on the new link; NaN if there was no advertisement.
+func (h handoff) toData() float64 {
+	if h.carried.IsZero() && !h.advert.IsZero() {
+		return never
+	}
+	return since(h.advert, h.carried)
+}
+
+// took is the time in milliseconds from a moment to another one that may not have come.
+func took(from, to time.Time, ok bool) float64 {
+	if !ok {
+		return never
 	}
 	return stats.Millis(to.Sub(from))
 }
@@ -200,14 +219,13 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 		for i, f := range []*udpflow.Flow{t.traffic.flowUp, t.traffic.flowDown} {
 			way := []string{"out", "in"}[i]
 			at, ok := f.FirstAfter(from, h.up)
-			full_, ok2 := fullRate(f, from, rate[way])
-			if !ok || !ok2 {
-				first, full = math.NaN(), math.NaN()
-				break
-			}
-			first, full = max(first, stats.Millis(at.Sub(from))), max(full, stats.Millis(full_.Sub(from)))
-			r.Set("hard_first_"+way+"_ms", stats.Millis(at.Sub(from)))
-			r.Set("hard_full_rate_"+way+"_ms", stats.Millis(full_.Sub(from)))
+			ms := took(from, at, ok)
+			r.Set("hard_first_"+way+"_ms", ms)
+			first = max(first, ms)
+			at, ok = fullRate(f, from, rate[way])
+			ms = took(from, at, ok)
+			r.Set("hard_full_rate_"+way+"_ms", ms)
+			full = max(full, ms)
 		}
 		r.Set("hard_first_ms", max(0, first-udp))
 		r.Set("hard_full_rate_ms", max(0, full-udp))
@@ -219,10 +237,10 @@ func (t *trace) hardMetrics(r *result.Result, rate map[string]int) {
 		}
 		r.Set("hard_away_ms", stats.Millis(from.Sub(h.cut)))
 		r.Set("daemon_hard_away_ms", since(h.cut, h.opinion.usable))
-		if took := since(h.advert, h.carried); took < 0 {
+		if ms := h.toData(); ms < 0 {
 			r.Miss("hard_ra_to_data_ms", "data used the new link before the first Router Advertisement that was received")
 		} else {
-			r.Set("hard_ra_to_data_ms", took)
+			r.Set("hard_ra_to_data_ms", ms)
 		}
 		r.Set("hard_lost", float64(h.lost))
 	}

@@ -261,3 +261,44 @@ func wantMetrics(t *testing.T, r *result.Result, want map[string]float64) {
 		}
 	}
 }
+
+// levels are sessions with keys and without, by the MACs of their updates.
+func levels(t *testing.T) (cases []exptest.Case) {
+	for what, c := range map[string]struct {
+		keys string
+		cn2  scene.Updates
+		red  []string
+	}{
+		"with keys":                     {"keys=true", scene.Updates{Acks: 1, MACs: 2}, nil},
+		"with keys, and without a MAC":  {"keys=true", scene.Updates{Acks: 1, MACs: 2, Plain: 1}, []string{"level"}},
+		"without keys, and one MAC":     {"keys=false", scene.Updates{Acks: 1, MACs: 1}, []string{"level"}},
+		"without keys, no MAC anywhere": {"keys=false", scene.Updates{Acks: 1, Plain: 2}, nil},
+	} {
+		x := healthy(t, c.keys)
+		x.updates = map[string]scene.Updates{"cn1": {Acks: 12}, "cn2": c.cn2}
+		cases = append(cases, exptest.Case{Name: what, Red: c.red, Judge: x.judge})
+	}
+	return cases
+}
+
+// rates are the faults of each way after the hard handoff.
+func rates(hard time.Duration, add func(name string, alter func(*records), red ...string)) {
+	for way, pick := range map[string]func(*records, func(*exptest.Datagram)){
+		"out": func(x *records, f func(*exptest.Datagram)) { x.out = f },
+		"in":  func(x *records, f func(*exptest.Datagram)) { x.in = f },
+	} {
+		add("slow "+way+" until 60 ms", func(x *records) {
+			at := x.hardAdvert()
+			pick(x, func(d *exptest.Datagram) {
+				d.Lost = d.Lost || d.At >= at && d.At < at+60*milli && d.At/milli%2 == 1
+			})
+		}, "hard-full")
+		add("half of the rate "+way+" to the end", func(x *records) {
+			pick(x, func(d *exptest.Datagram) {
+				d.Lost = d.Lost || d.At >= x.hardAdvert() && d.At/milli%2 == 1
+			})
+		}, "hard-full", "soft-loss")
+		add("nothing "+way+" after the hard handoff", func(x *records) { pick(x, lose(hard, x.length)) },
+			"hard-first", "hard-full", "soft-loss", "sessions")
+	}
+}

@@ -122,15 +122,12 @@ func (t *trace) costs(h *handoff) {
 	}
 	// Soft: all the time, up to the next step. Hard: between the cut and the first
 	// advertisement there is no network.
-	windows := [][2]time.Time{{h.up, h.cut}, {h.cut, to}}
+	from, w := h.up, to.Sub(h.up)
 	if h.hard {
-		windows = [][2]time.Time{{begin, begin.Add(t.window())}}
+		from, w = begin, t.window()
 	}
-	for _, at := range windows {
-		from, w := at[0], at[1].Sub(at[0])
-		h.udpGapMs = max(h.udpGapMs, gapUDP(tr.flowUp, from, w), gapUDP(tr.flowDown, from, w))
-		h.tcpGapMs = max(h.tcpGapMs, gapTCP(tr.readUp, from, w), gapTCP(tr.readDown, from, w))
-	}
+	h.udpGapMs = max(gapUDP(tr.flowUp, from, w), gapUDP(tr.flowDown, from, w))
+	h.tcpGapMs = max(gapTCP(tr.readUp, from, w), gapTCP(tr.readDown, from, w))
 	if h.hard {
 		_, out := tr.readUp.LongestGap(begin, h.end)
 		_, in := tr.readDown.LongestGap(begin, h.end)

@@ -19,7 +19,7 @@ import (
 // udpPort is the correspondent's of the UDP probe.
 const udpPort = 7001
 
-// endWithin bounds the wait for applications to finish after the schedule.
+// endWithin bounds the wait for an application to finish after the schedule.
 const endWithin = 20 * time.Second
 
 // traffic is all traffic between the mobile host and the correspondents. It uses names
@@ -177,25 +177,41 @@ func (t *traffic) board() (out []live.Session) {
 	return out
 }
 
+// ending is how a session ends in good order.
+type ending struct {
+	session workload.Session
+	end     func(context.Context) error
+}
+
+// endAll ends sessions one after the other and records how each ended. Each has the time within for itself, so that one
+// that hangs takes none from another.
+func (t *traffic) endAll(ctx context.Context, within time.Duration, list []ending) {
+	for _, e := range list {
+		alone, cancel := context.WithTimeout(ctx, within)
+		t.outcome[e.session.Name()] = e.end(alone)
+		cancel()
+	}
+}
+
 // finish ends all sessions in good order and records how each ended.
 func (t *traffic) finish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, endWithin)
-	defer cancel()
-	var err error
-	if t.flowUp, t.flowDown, err = t.udp.Stop(ctx, t.udpDrain); err != nil {
-		return fmt.Errorf("read the UDP probe: %w", err)
+	e, err := workload.End(ctx, endWithin, t.udpDrain, t.udp, t.tcpUp, t.tcpDown)
+	if err != nil {
+		return err
 	}
-	t.bufferErrors = t.udp.BufferErrors()
-	t.readUp, t.outcome[t.tcpUp.Name()] = t.tcpUp.Stop(ctx)
-	t.readDown, t.outcome[t.tcpDown.Name()] = t.tcpDown.Stop(ctx)
-	t.last[t.ssh.Name()] = t.ssh.State().Detail
-	t.outcome[t.ssh.Name()] = t.ssh.Close(ctx)
-	t.echoes = t.ssh.Echoes()
-	for _, i := range []*workload.Iperf{t.iperfTCP, t.iperfUDP} {
-		t.iperf[i.Name()], t.outcome[i.Name()] = i.Wait(ctx)
-	}
-	t.outcome[t.curl.Name()] = t.curl.Wait(ctx)
+	t.flowUp, t.flowDown, t.bufferErrors, t.readUp, t.readDown = e.Up, e.Down, e.BufferErrors, e.Reads[0], e.Reads[1]
 	t.outcome[t.udp.Name()] = t.udpOutcome()
+	t.outcome[t.tcpUp.Name()], t.outcome[t.tcpDown.Name()] = e.Broken[0], e.Broken[1]
+	t.last[t.ssh.Name()] = t.ssh.State().Detail
+	list := []ending{{t.ssh, t.ssh.Close}}
+	for _, i := range []*workload.Iperf{t.iperfTCP, t.iperfUDP} {
+		list = append(list, ending{i, func(ctx context.Context) (err error) {
+			t.iperf[i.Name()], err = i.Wait(ctx)
+			return err
+		}})
+	}
+	t.endAll(ctx, endWithin, append(list, ending{t.curl, t.curl.Wait}))
+	t.echoes = t.ssh.Echoes()
 	for _, s := range t.sessions {
 		if s != workload.Session(t.ssh) { // which has been closed, and reported its result before
 			t.last[s.Name()] = s.State().Detail

@@ -1,6 +1,8 @@
 package quickstart
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +48,18 @@ func TestFlowing(t *testing.T) {
 	tr.kill()
 	if !slices.Equal(killed, []string{"ssh", "UDP probe"}) {
 		t.Errorf("killed %q", killed)
+	}
+}
+
+// A session that hangs takes no time from those that end after it.
+func TestEndAll(t *testing.T) {
+	tr := &traffic{outcome: map[string]error{}}
+	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	ends := func(ctx context.Context) error { return ctx.Err() }
+	tr.endAll(t.Context(), 20*time.Millisecond, []ending{{&application{name: "ssh"}, hangs},
+		{&application{name: "curl"}, ends}})
+	if len(tr.outcome) != 2 || !errors.Is(tr.outcome["ssh"], context.DeadlineExceeded) || tr.outcome["curl"] != nil {
+		t.Errorf("%v", tr.outcome)
 	}
 }
 

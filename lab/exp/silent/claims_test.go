@@ -1,6 +1,7 @@
 package silent
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type fault struct {
 	lead   time.Duration         // a gap before the first cut
 	errors int                   // of receive buffers
 	bulk   time.Duration         // for which the connection stands still after the switch of the second cut
+	broken error                 // of the connection
 }
 
 // tolerable is what a cut costs at a level, just within the bounds.
@@ -72,8 +74,8 @@ func records(t *testing.T, p exp.Params, s series, f fault) *seen {
 	v := &seen{
 		series: s, up: flow(true, func(way int) bool { return ways[way].out }),
 		down:         flow(false, func(way int) bool { return ways[way].in }),
-		bufferErrors: f.errors,
-		Trace:        &scene.Trace{Start: exptest.Origin, End: exptest.At(schedule.Length)},
+		bufferErrors: f.errors, broken: f.broken,
+		Trace: &scene.Trace{Start: exptest.Origin, End: exptest.At(schedule.Length)},
 	}
 	v.bulk = exptest.TCP(t, schedule.Length, pause, func(at time.Duration) bool {
 		for i := range p.Int("cuts") { // the connection stands still as long as datagrams are lost
@@ -140,6 +142,9 @@ func TestEachClaimSeesRed(t *testing.T) {
 		add(id+"held in one direction of two", []string{id + "worst"}, nil, with(fault{held: never}))
 		add(id+"half lost in one direction of two", []string{id + "worst"}, nil, with(fault{thin: never}))
 		add(id+"TCP stands still", []string{id + "tcp"}, nil, with(fault{bulk: 320 * millisecond}))
+		add(id+"TCP breaks", []string{"connections"}, nil, with(fault{broken: errors.New("reset")}))
+		add(id+"TCP hangs", []string{"connections", id + "tcp"}, nil,
+			with(fault{broken: errors.New("hangs"), bulk: time.Hour}))
 		add(id+"the living loses", []string{id + "living"}, nil, with(fault{living: true}))
 		add(id+"not in use", []string{id + "hit"}, nil, with(fault{unused: 1}))
 		add(id+"has moved", []string{id + "stayed"}, nil, with(fault{unused: 2}))

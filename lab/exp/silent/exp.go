@@ -62,6 +62,7 @@ type seen struct {
 	*scene.Trace
 	up, down     *udpflow.Flow
 	bulk         tcpflow.Stream // to the mobile host
+	broken       error          // why that connection did not end in good order with what was sent
 	bufferErrors int
 }
 
@@ -163,12 +164,10 @@ func pass(ctx context.Context, env *exp.Env, s *scene.Scene, one series) (*seen,
 	if t.Trace, err = s.Run(ctx, plan(p), board); err != nil {
 		return nil, err
 	}
-	sctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if t.bulk, err = tcp.Stop(sctx); err != nil {
+	e, err := workload.End(ctx, patience, 4*p.Millis("delay_ms"), udp, tcp)
+	if err != nil {
 		return nil, err
 	}
-	t.up, t.down, err = udp.Stop(sctx, 4*p.Millis("delay_ms"))
-	t.bufferErrors = udp.BufferErrors()
-	return t, err
+	t.up, t.down, t.bufferErrors, t.bulk, t.broken = e.Up, e.Down, e.BufferErrors, e.Reads[0], e.Broken[0]
+	return t, nil
 }

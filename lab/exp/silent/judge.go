@@ -86,7 +86,7 @@ func judge(env *exp.Env, all []*seen) {
 	table := result.Table{Title: "Every cut", Columns: []string{
 		"mode", "level", "cut", "gap ms", "lost ms", "TCP ms", "lost of the living", "in use", "stayed",
 	}}
-	errs, quiet := 0, 0.0
+	errs, broken, quiet := 0, 0, 0.0
 	for _, t := range all {
 		list, prefix := t.cuts(p), t.mode+"_"+t.level+"_"
 		var costs, x []float64
@@ -113,6 +113,10 @@ func judge(env *exp.Env, all []*seen) {
 		r.Set(prefix+"stayed_pct", 100*float64(stayed)/float64(max(single, 1)))
 		r.Set(prefix+"hit_pct", 100*float64(hits)/float64(max(len(list), 1)))
 		errs += t.bufferErrors
+		if t.broken != nil {
+			broken++
+			r.Mark(result.Event{T: t.Rel(t.End), Arm: t.mode + " " + t.level, Kind: "session-died", Label: t.broken.Error()})
+		}
 		for _, f := range []*udpflow.Flow{t.up, t.down} {
 			quiet = max(quiet, ms(f.LongestGap(t.Start.Add(lead-leadQuiet), t.Start.Add(lead-100*time.Millisecond)).Length()))
 		}
@@ -126,6 +130,7 @@ func judge(env *exp.Env, all []*seen) {
 			}
 		}
 	}
+	r.Set("tcp_broken", float64(broken))
 	r.Set("udp_rcvbuf_errors", float64(errs))
 	r.Set("lead_gap_ms", quiet)
 	r.Tables = append(r.Tables, table)

@@ -104,6 +104,14 @@ func TestEachClaimOfHostSeesRed(t *testing.T) {
 		"goodput", "jitter", "order-two")
 	grey("little was sent without Roam", ipv6, func(x *rawPassage) { x.there = flow{rate: 980, n: 980} },
 		"", "goodput", "jitter", "order-two")
+	fast := passages(t)
+	for _, v := range fast {
+		if !v.Queued && v.Rate < wholeLink {
+			v.Rate = judgedRate + 1
+		}
+	}
+	cases = append(cases, exptest.Case{Name: "no rate is judged", Grey: []string{"goodput", "rtt", "jitter"},
+		Judge: func(r *result.Result, _ int) { judgeHost(r, fast) }})
 	exptest.Claims(t, Host, nil, cases...)
 }
 

@@ -244,6 +244,13 @@ func (s *suite) data() {
 		}, nil)
 		s.moving("one lost at the end "+way, lost, func(x *script) { x.lose(inward, end-x.cell.rtt-510*ms) }, nil)
 		s.moving("a pause "+way, "A5-gaps A4-no-gap", func(x *script) { x.hold(inward, 5300*ms, 115*ms) }, nil)
+		key := map[bool]string{false: "roam", true: "roam20"}[s.f.duality]
+		s.cases = append(s.cases, exptest.Case{Name: "a pause to beyond the end " + way,
+			Red: s.f.known(s.t, "A5-gaps A4-no-gap"), Judge: func(r *result.Result, _ int) {
+				x := s.f.roam(20*ms, map[bool]float64{true: 0.04}[s.f.duality])
+				x.hold(inward, end-125*ms, 125*ms+x.cell.rtt)
+				s.f.metrics(r, map[string]*outcome{key: s.f.judged(x, nil)}, s.f.besides)
+			}})
 		few := int(end/every/1000) + 1
 		misordered := "misorder A11-no-misorder A10-misorder"
 		s.moving("overtaken "+way, misordered, func(x *script) { x.overtake(inward, 200*ms, few) }, nil)
@@ -344,7 +351,7 @@ func (s *suite) guards() {
 			still[name] = &none
 		}
 	}
-	s.with("no new locator", "", s.f.guarded(s.t, "new_locators"), still, s.f.besides)
+	s.with("no new locator", "", s.f.known(s.t, "A2-lu-before-data A3-no-wait-for-ack"), still, s.f.besides)
 }
 
 // mobility are the faults that only mobility can have.

@@ -65,6 +65,7 @@ func (s *suite) duality() {
 	held.run()
 	s.with("waits for the acknowledgement", "A3-no-wait-for-ack", nil, map[string]*outcome{"roam200": f.judged(held, nil)},
 		f.besides)
+	s.unused()
 	short := f.roam(0, 0.04)
 	short.s.cell.plan.phases = slices.Clone(f.plan.phases)
 	short.s.cell.plan.phases[3].to = short.s.cell.plan.phases[3].from + settle
@@ -85,6 +86,34 @@ func (s *suite) duality() {
 	}
 	s.with("no MPTCP", "", []string{"A24-mptcp-less-even", "mptcp-alive"}, none, f.besides)
 	s.spreads()
+}
+
+// unused are phases whose new link carries no data, or only at the end. Such a link has not come into use before
+// the acknowledgement either.
+func (s *suite) unused() {
+	i := slices.IndexFunc(s.f.plan.phases, func(p phase) bool {
+		return slices.Equal(p.links, []string{"net2", "net3"}) && p.added != ""
+	})
+	p := s.f.plan.phases[i]
+	late := func(rtt time.Duration) time.Duration { return p.to - settle - rtt - 100*ms }
+	for _, c := range []struct {
+		name     string
+		rtt, use time.Duration // from when the link is used
+		red      string
+	}{
+		{"never", 0, p.to, "A12-equal-split"},
+		{"never", 200 * ms, p.to, "A12-equal-split A3-no-wait-for-ack"},
+		{"at its end", 0, late(0), "A12-equal-split"},
+		{"at its end", 200 * ms, late(200 * ms), "A12-equal-split A3-no-wait-for-ack A24-mptcp-less-even"},
+	} {
+		key := fmt.Sprintf("roam%d", c.rtt/ms)
+		s.cases = append(s.cases, exptest.Case{Name: "a link is used " + c.name + " " + key, Red: s.f.known(s.t, c.red),
+			Judge: func(r *result.Result, _ int) {
+				x := s.f.roam(c.rtt, 0.04)
+				x.reroute(p.from, c.use, p.added, "net3")
+				s.f.metrics(r, map[string]*outcome{key: s.f.judged(x, nil)}, s.f.besides)
+			}})
+	}
 }
 
 // spreads are ten runs, of which one has other throughput than the rest.

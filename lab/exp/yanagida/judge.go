@@ -130,27 +130,29 @@ func rate(got []packets.Packet, from time.Time) float64 {
 	return float64(sum) * 8e-6 / got[len(got)-1].At.Sub(got[0].At).Seconds()
 }
 
-// shares returns each link's share of a phase, in per cent, from a while after the first
-// use of its newest link. It omits phases with few packets after that.
+// shares returns each link's share of a phase, in per cent, from a while after the first use of its
+// newest link. If few packets come after that, or that link is never used, it is the share from that
+// while after the beginning of the phase. It omits phases with few packets even then.
 func (s *seen) shares(p phase, got []packets.Packet, which func(packets.Packet) string) map[string]float64 {
 	from, to := s.trace.At(p.from), s.trace.At(p.to)
-	begun := p.added == ""
-	sum, total, n := map[string]int{}, 0, 0
-	for _, g := range got {
-		if g.At.Before(from) || !g.At.Before(to) {
-			continue
-		}
-		if !begun && which(g) == p.added {
-			begun, from = true, g.At
-		}
-		if begun && g.At.Sub(from) > settle+s.cell.rtt {
-			sum[which(g)] += g.Length
-			total, n = total+g.Length, n+1
+	got = packets.Select(got, func(g packets.Packet) bool { return !g.At.Before(from) && g.At.Before(to) })
+	since := func(used time.Time) []packets.Packet {
+		return packets.Select(got, func(g packets.Packet) bool { return g.At.Sub(used) > settle+s.cell.rtt })
+	}
+	counted := since(from)
+	if i := slices.IndexFunc(got, func(g packets.Packet) bool { return which(g) == p.added }); p.added != "" && i >= 0 {
+		if later := since(got[i].At); len(later) >= fewest {
+			counted = later
 		}
 	}
 	out := map[string]float64{}
-	if n < fewest {
+	if len(counted) < fewest {
 		return out
+	}
+	sum, total := map[string]int{}, 0
+	for _, g := range counted {
+		sum[which(g)] += g.Length
+		total += g.Length
 	}
 	for _, l := range links {
 		out[l] = 100 * float64(sum[l]) / float64(max(total, 1))

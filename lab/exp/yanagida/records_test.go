@@ -3,6 +3,7 @@ package yanagida
 import (
 	"encoding/binary"
 	"math"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -251,6 +252,26 @@ func (x *script) resend(inward bool, at time.Duration, n int) {
 func (x *script) both(inward bool) [2]*[]packets.Packet {
 	a, b := x.ends(inward)
 	return [2]*[]packets.Packet{a, b}
+}
+
+// reroute has the data that arrive on a link within a span take another one.
+func (x *script) reroute(from, to time.Duration, link, by string) {
+	for _, list := range []*[]packets.Packet{&x.s.mn, &x.s.cn} {
+		for i := range *list {
+			p := &(*list)[i]
+			if p.Payload == 0 || p.At.Before(exptest.At(from)) || !p.At.Before(exptest.At(to)) {
+				continue
+			}
+			for _, a := range []*netip.Addr{&p.Src, &p.Dst} {
+				if *a == addr(network[link], "mn").Addr() {
+					*a = addr(network[by], "mn").Addr()
+				}
+			}
+			if p.Where == link {
+				p.Where = by
+			}
+		}
+	}
 }
 
 // silence ends the data of both ways at a moment.
