@@ -157,7 +157,9 @@ func (c *steering) noteTrain(now time.Time, s *session, pr probe, bytes float64)
 func (c *steering) arrivalOf(now time.Time, s *session, pr probe, p ilnpwire.Packet) multipath.Arrival {
 	a := multipath.Arrival{Came: now}
 	if r, ok := c.reportIn(now, s, pr, p); ok {
-		a.Timed, a.Clock = true, r.Clock
+		if a.Timed, a.Clock = true, r.Clock; r.Counted {
+			a.Epoch, a.Data = r.Epoch, multipath.Traffic(r.Received)
+		}
 	}
 	return a
 }

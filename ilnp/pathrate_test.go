@@ -195,8 +195,10 @@ func TestLatePathIsLeft(t *testing.T) {
 		answers, left bool
 	}{{6_300_000, true, true}, {6_200_000, true, false}, {6_300_000, false, false}} {
 		var b *bench
+		end := epoch.Add(time.Hour) // of data
 		delivered := func(at time.Time) multipath.Traffic {
-			bytes := test.rate * uint64(at.Sub(epoch).Milliseconds()) / 1000
+			at = sooner(at, end)
+			bytes := test.rate * uint64(at.Sub(epoch).Microseconds()) / 1e6
 			return multipath.Traffic{Packets: bytes / 1000, Bytes: bytes}
 		}
 		b = newBench(t, inMode(Duality), onNormal, func(c *Config) {
@@ -209,7 +211,8 @@ func TestLatePathIsLeft(t *testing.T) {
 		b.prefix(1, netA, roam.Infinite)
 		b.prefix(2, netB, roam.Infinite)
 		b.open(netP)
-		rates := map[roam.L64]int{netA: 12_500_000, netB: 12_500_000}
+		beside := 12_500_000 - int(test.rate+test.rate*86/1000) // what data leave of each link to trains
+		rates := map[roam.L64]int{netA: beside, netB: beside}
 		var left []roam.L64
 		why := ""
 		data := func() {
@@ -236,7 +239,7 @@ func TestLatePathIsLeft(t *testing.T) {
 		if test.left && why != "in use, late: TCP waits for its rate" {
 			t.Errorf("the path that TCP has left is %q", why)
 		}
-		rates[netA], rates[netB] = 12_500_000, 2_500_000
+		rates[netA], rates[netB], end = 12_500_000, 2_500_000, b.now
 		b.answerWhile(rates, 3*time.Second, true, data)
 		e := b.entries[theKey]
 		for p, cost := range e.Costs {

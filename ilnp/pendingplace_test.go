@@ -115,17 +115,15 @@ func TestAnswersToAnotherPeerAreGivenUp(t *testing.T) {
 	}
 }
 
-// TestPendingPeersThatDoNotDefer: another nonce, the same nonce of ours, and a locator
-// that is listed where the first one is not.
+// TestPendingPeersThatDoNotDefer: another nonce, the same nonce of ours, and the same place.
 func TestPendingPeersThatDoNotDefer(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second roam.L64
 		nonce, own    Nonce
 	}{
-		"another nonce":            {netP, netQ, forged, ownElsewhere},
-		"the same nonce of ours":   {netP, netQ, peerNonce, ownOfPending},
-		"the same place":           {netP, netP, peerNonce, ownElsewhere},
-		"listed, the first is not": {netQ, netR, peerNonce, ownElsewhere},
+		"another nonce":          {netP, netQ, forged, ownElsewhere},
+		"the same nonce of ours": {netP, netQ, peerNonce, ownOfPending},
+		"the same place":         {netP, netP, peerNonce, ownElsewhere},
 	} {
 		b := newBench(t)
 		b.prefix(1, netA, roam.Infinite)
@@ -265,6 +263,41 @@ func TestForgedNoncesDrawNoProbeFromAnotherLocator(t *testing.T) {
 	for _, p := range b.probesSent() {
 		if p.Src.L64 == other.L64 {
 			t.Error("a probe has left from another locator")
+		}
+	}
+}
+
+// TestPendingPeerWithARecordOnTwoLinks: a peer that begins at a locator which its record does not list, and at one which
+// it lists, gets the nonce of the first one there, and no other, so that it adopts the one that its session has. Where
+// it does not answer there, it soon gets the nonce of the listed locator.
+func TestPendingPeerWithARecordOnTwoLinks(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		b := newBench(t)
+		b.AddPeer(b.now, Peer{NID: peerNID, Locators: []RemoteLocator{{L64: netQ, Lifetime: roam.Infinite}}})
+		b.prefix(1, netA, roam.Infinite)
+		b.forget()
+		first := pending(netP, peerNonce)
+		first.Held = true
+		b.see(first)
+		listed := alsoFrom(netQ)
+		listed.Held = true
+		if !b.DefersProbe(b.now, listed) {
+			t.Fatal("a probe from the listed locator is answered with another nonce than the first one gets")
+		}
+		b.see(listed)
+		if silent {
+			b.probesSent()
+			b.pass(deferListed)
+		}
+		reached := make(map[roam.L64]bool)
+		for _, p := range b.probesSent() {
+			if reached[p.Dst.L64] = true; p.Dst.L64 == netQ || !silent {
+				b.reply(p, peerNonce)
+			}
+		}
+		want := map[roam.L64]Nonce{netP: ownOfPending, netQ: ownElsewhere}[map[bool]roam.L64{true: netQ, false: netP}[silent]]
+		if e, ok := b.established(); !ok || e.LocalNonce != want || reached[netQ] != silent {
+			t.Errorf("first locator silent %t: session %+v, %t, probes to %v", silent, e, ok, reached)
 		}
 	}
 }

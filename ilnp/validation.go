@@ -13,6 +13,7 @@ const (
 	pendingFirst = 300 * time.Millisecond // to the second probe, doubled each time
 	pendingTries = 6                      // 19 s in all
 	deferral     = 2 * pendingFirst       // of probes to another locator of one: two have had no answer at the first
+	deferListed  = pendingFirst / 3       // the same, to a locator that is listed, where the first one is not
 	pendingAgain = 100 * time.Millisecond // least time between probes that packets of the peer cause
 )
 
@@ -115,9 +116,9 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 	k.held = o.Held
 	k.learn(o.Found)
 	k.life.note(now, o)
-	if ps.isElsewhere(k) {
-		k.deferred = now.Add(deferral)
-		ps.wake(now, k, deferral)
+	if d := ps.defers(k); d > 0 {
+		k.deferred = now.Add(d)
+		ps.wake(now, k, d)
 		return
 	}
 	if ps.cache.proves(key.Remote.NID) { // an offer is answered behind a probe; behind an answer none is due
@@ -128,28 +129,34 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 	ps.probeInTurn(now, k)
 }
 
-// isElsewhere reports whether the peer with that nonce is about to be validated at another
-// locator, where it gets another nonce of ours.
+// defers returns for how long a peer with that nonce gets none of ours at a locator, as it is about to be validated at
+// another one, where it gets another nonce; 0: it gets one at once.
 //
 // Our nonce for a locator is a function of that locator: a node that forges a packet from
 // there must not receive the nonce, wherever it sends that packet's own nonce from later.
 // So a peer that begins on two links would get two nonces, and may adopt the one that its
-// session here does not have. It gets the second one only if it does not answer where it
-// was first seen. A peer that has to prove itself adopts the nonce of the answer to its proof, and its programs
+// session here does not have: then each drops what the other sends. It gets the second one only if it does not answer
+// where it was first seen. Where it is listed it does not wait for long, as a node elsewhere may have overheard the nonce:
+// the one that it gets first is the one that it adopts, and answers first. A peer that has to prove itself adopts the nonce of the answer to its proof, and its programs
 // hand a challenge over only behind a probe.
-func (ps *pendingPeers) isElsewhere(k *pendingPeer) bool {
+func (ps *pendingPeers) defers(k *pendingPeer) (d time.Duration) {
 	if ps.cache.proves(k.key.Remote.NID) {
-		return false
+		return 0
 	}
 	own, _ := ps.ownTowards(k)
-	return slices.ContainsFunc(ps.byNIDs[k.nids()], func(o *pendingPeer) bool {
-		same := o.key.Nonce == k.key.Nonce && o.key.Remote != k.key.Remote
-		if !same || o.state != unvalidatedPeer || k.listed && !o.listed {
-			return false
+	for _, o := range ps.byNIDs[k.nids()] {
+		if o.key.Nonce != k.key.Nonce || o.key.Remote == k.key.Remote || o.state != unvalidatedPeer {
+			continue
 		}
-		other, _ := ps.ownTowards(o)
-		return other != own
-	})
+		if other, _ := ps.ownTowards(o); other == own {
+			continue
+		}
+		if !k.listed || o.listed {
+			return deferral
+		}
+		d = deferListed
+	}
+	return d
 }
 
 // DefersProbe reports whether a probe of a pending peer must not be answered yet, as the
@@ -161,7 +168,7 @@ func (c *Core) DefersProbe(now time.Time, o Observation) bool {
 		return now.Before(k.deferred)
 	}
 	k := &pendingPeer{key: key, own: o.OwnNonce, listed: ps.isListed(key)}
-	return c.byNonce(key.Local, key.Remote.NID, key.Nonce) == nil && ps.isElsewhere(k)
+	return c.byNonce(key.Local, key.Remote.NID, key.Nonce) == nil && ps.defers(k) > 0
 }
 
 // turnAway refuses a packet, and drops it if it is held.

@@ -32,6 +32,8 @@ type Arrival struct {
 	Came  time.Time // when the answer came
 	Timed bool      // the other end says when the probe came:
 	Clock uint32    // on its clock, in microseconds, which wraps
+	Epoch uint32    // of its counts; 0: it has given none
+	Data  Traffic   // that had come on this path by then, by these counts
 }
 
 // since returns how much later a probe arrived than an earlier one; false: in another order.
@@ -43,9 +45,23 @@ func (a Arrival) since(b Arrival) (time.Duration, bool) {
 	return d, d >= 0
 }
 
+// dataHeaders is what each packet of data has on a link beside what is counted: headers of Ethernet, IPv6 and TCP.
+const dataHeaders = 14 + 40 + 32
+
+// dataSince returns how many bytes of data took up the link between an earlier probe and this one, as far as that is
+// known.
+func (a Arrival) dataSince(b Arrival) float64 {
+	if a.Epoch == 0 || a.Epoch != b.Epoch || a.Data.runsBack(b.Data) {
+		return 0
+	}
+	d := a.Data.since(b.Data)
+	return float64(d.Bytes) + dataHeaders*float64(d.Packets)
+}
+
 // HandleAnswer takes the answer to one of the two probes. It returns the rate of the
 // bytes between them, once both are answered; false: not yet, or they arrived in another
-// order.
+// order. Data that came between them are a part of these bytes: a train on a path that a connection fills
+// seems slow else.
 func (t *Train) HandleAnswer(a Arrival, last bool, bytes int) (rate float64, ok bool) {
 	if last {
 		t.last = a
@@ -59,7 +75,7 @@ func (t *Train) HandleAnswer(a Arrival, last bool, bytes int) (rate float64, ok 
 	if !ok {
 		return 0, false
 	}
-	return float64(bytes) / max(took, trainLeast).Seconds(), true
+	return (float64(bytes) + t.last.dataSince(t.first)) / max(took, trainLeast).Seconds(), true
 }
 
 // Rate is what is known of the rate of a path. Other packets and a busy host slow a train down,
@@ -117,10 +133,11 @@ func (r Rate) Doubted(now time.Time, bytes int) (Rate, bool) {
 	return Rate{at: now, held: m.Bytes, spent: r.spent.Add(pause)}, true
 }
 
-// IsRise reports whether a train shows that a path has become faster.
+// IsRise reports whether a train shows that a path has become faster, or is faster than it was measured: then slower
+// ones have too large a share, and hold it back.
 func (r Rate) IsRise(now time.Time, bytes float64) bool {
 	m := r.Measured(now)
-	return m.Sure && !m.Wants && bytes >= rateAlike*m.Bytes
+	return m.Sure && !m.Wants && bytes >= rateAgree*m.Bytes
 }
 
 // IsFilled reports whether data that have this rate take half of what the path has, or more.

@@ -49,6 +49,7 @@ static __always_inline struct pending_peer *entry_of(const struct session_key *k
 #define IS_KNOWN 1     /* it has sent this nonce before */
 #define WAITS 2        /* its packets wait until it is validated */
 #define IS_ELSEWHERE 4 /* it was first seen at another locator, and may get another nonce of ours there */
+#define BEGAN_ELSEWHERE 8 /* the same, but it is answered here, and not there */
 
 /* Notes a pending peer that is not answered under its NID. There are three of them; a
  * further one replaces one of these. Returns IS_KNOWN and IS_ELSEWHERE.
@@ -111,6 +112,17 @@ __noinline int is_given(const struct inbound *in)
 
 #define STAYS 1000000000ULL /* ns after its last packet: how long a pending peer is answered at one locator */
 
+/* Has the node been seen at another locator, where it is not in its place? */
+static __always_inline int has_begun_elsewhere(const struct pending_peer *e, const struct inbound *in)
+{
+	__u64 id = nonce_id(&in->c.nonce);
+	int is = 0;
+
+	for (int i = 0; i < OTHERS; i++)
+		is |= e->others[i].nonce == id && e->others[i].l64.v != in->src.l64.v;
+	return is;
+}
+
 /* Updates the entry with a packet of a pending peer that is in its place. Another nonce
  * from the locator where the first peer is answered gets the same answer; the first peer
  * stays, also against another nonce from elsewhere. It also stays where it is while it
@@ -157,7 +169,7 @@ __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, str
 	e->given = given;
 	note_received(skb, in, e);
 	e->remote_nonce = in->c.nonce; /* last: from now on the peer is answered */
-	return known ? IS_KNOWN : 0;
+	return (known ? IS_KNOWN : 0) | (has_begun_elsewhere(e, in) ? BEGAN_ELSEWHERE : 0);
 }
 
 /* Is another pending peer answered under the NID, elsewhere? Then this one waits too. */

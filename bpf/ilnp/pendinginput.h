@@ -126,7 +126,7 @@ __noinline int receive_pending_message(struct __sk_buff *skb, struct inbound *in
 	}
 	if (in->c.type == ICMP6_LOCATOR_UPDATE)
 		return receive_early_update(skb, in, about, how & IS_KNOWN);
-	if (in->c.type == ICMP6_ECHO_REQUEST && how & IS_ELSEWHERE) {
+	if (in->c.type == ICMP6_ECHO_REQUEST && how & (IS_ELSEWHERE | BEGAN_ELSEWHERE)) {
 		how |= WAITS;
 	} else if (in->c.type == ICMP6_ECHO_REQUEST) {
 		note_answered(in, about->bytes);

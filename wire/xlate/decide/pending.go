@@ -2,6 +2,7 @@ package decide
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"roam"
 	"roam/wire/ilnp"
@@ -75,10 +76,10 @@ func (t *step) noteReceived(e *Pending) {
 const stays = second
 
 // notePending brings the entry up to date with what a packet shows of a pending peer that
-// is in its place, and reports whether that node was known.
-func (t *step) notePending(e *Pending) bool {
+// is in its place, and reports whether that node was known, and whether it is answered here though it began elsewhere.
+func (t *step) notePending(e *Pending) (known, began bool) {
 	there := e.RemoteNonce.Present()
-	known := there && e.RemoteNonce == t.c.nonce
+	known = there && e.RemoteNonce == t.c.nonce
 	here := there && e.RemoteL64 == t.src.L64
 	samePlace := here && e.LocalL64 == t.dst.L64
 	given := t.s.Places[t.src]
@@ -86,12 +87,12 @@ func (t *step) notePending(e *Pending) bool {
 		if samePlace {
 			t.noteReceived(e)
 		}
-		known, _ := t.noteOther()
-		return known
+		known, _ = t.noteOther()
+		return known, false
 	}
 	if known && !here && !(e.Given && given) && t.now-e.Heard < stays {
 		e.Also = t.src.L64
-		return true
+		return true, false
 	}
 	if !here {
 		e.Also = e.RemoteL64
@@ -112,7 +113,13 @@ func (t *step) notePending(e *Pending) bool {
 	e.Given = given
 	t.noteReceived(e)
 	e.RemoteNonce = t.c.nonce
-	return known
+	return known, t.hasBegunElsewhere(e)
+}
+
+// hasBegunElsewhere reports whether the node has been seen at another locator, where it is not in its place.
+func (t *step) hasBegunElsewhere(e *Pending) bool {
+	id := nonceID(t.c.nonce)
+	return slices.ContainsFunc(e.Others[:], func(o Other) bool { return o.Nonce == id && o.L64 != t.src.L64 })
 }
 
 // isSecond reports whether another pending peer is answered under the NID, elsewhere.
@@ -305,9 +312,9 @@ func (t *step) receivePending(p *Session) Verdict {
 	if !waits {
 		e = t.s.entryOf(key, t.isTold())
 	}
-	known, rule, elsewhere := false, NotFound, false
+	known, rule, elsewhere, began := false, NotFound, false, false
 	if e != nil {
-		known = t.notePending(e)
+		known, began = t.notePending(e)
 		elsewhere = known && e.RemoteL64 != t.src.L64
 		rule, about.OwnNonce = e.Rule, host.placeNonce(key, t.place(), e.Epoch)
 		if !elsewhere {
@@ -321,10 +328,10 @@ func (t *step) receivePending(p *Session) Verdict {
 		about.Found = IsProbe
 	}
 	if p != nil && isOwnPlace(p, t.s.accepted(p, t.src.L64)) {
-		about.OwnNonce, elsewhere = p.LocalNonce, false
+		about.OwnNonce, elsewhere, began = p.LocalNonce, false, false
 	}
 	if t.c.proto == ip6.ICMPv6 {
-		return t.receivePendingMessage(p, about, known, waits, elsewhere)
+		return t.receivePendingMessage(p, about, known, waits, elsewhere || began)
 	}
 	if waits {
 		return t.hold(p, about, known)
