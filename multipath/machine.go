@@ -46,7 +46,8 @@ func (m *Machine[P]) HandleNoAnswer(u Use[P], paths []P) {
 
 // long returns those of paths that TCP is not to take, in place of what it takes by
 // u: the long ones, and those that it has not taken yet and whose length or rate is not
-// known, but for one if that is all.
+// known, but for one if that is all. One that it has taken it leaves if that turns out to be slow before its rate
+// is known: a session may have begun there, and an equal share beside a fast path ends slow start within a round trip.
 func (m *Machine[P]) long(u Use[P], paths []P) []P {
 	if len(paths) < 2 || u.PerFlow {
 		return nil
@@ -54,7 +55,7 @@ func (m *Machine[P]) long(u Use[P], paths []P) []P {
 	least := m.lengths.leastOf(paths)
 	unasked := func(p P) bool {
 		_, asked := m.lengths.by[p]
-		return (!asked || m.mayBeSlow(p)) && (!u.taken(p) || m.late[p])
+		return (!asked || m.mayBeSlow(p)) && (!u.taken(p) || m.isLeft(p))
 	}
 	if !slices.ContainsFunc(paths, func(p P) bool { return !unasked(p) }) {
 		return m.allButFastest(paths)
@@ -73,6 +74,9 @@ func (m *Machine[P]) HandleLate(p P) {
 	}
 	m.late[p] = true
 }
+
+// isLeft reports whether TCP leaves a path that it has taken, until its rate is known.
+func (m *Machine[P]) isLeft(p P) bool { return m.late[p] || m.isOutpaced(p) }
 
 // IsLate reports whether TCP has left a path so.
 func (m *Machine[P]) IsLate(p P) bool { return m.late[p] }
@@ -122,7 +126,7 @@ func (m *Machine[P]) Spread(u Use[P]) Spread {
 		return ByFlow
 	case slices.ContainsFunc(u.Long, func(p P) bool {
 		n := m.lengths.by[p].n
-		return !m.late[p] && n >= lengthTwice || n > 0 && m.shown == ByLength
+		return !m.isLeft(p) && n >= lengthTwice || n > 0 && m.shown == ByLength
 	}):
 		return ByLength
 	}

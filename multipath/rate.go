@@ -268,6 +268,12 @@ func (m *Machine[P]) mayBeSlow(p P) bool {
 	return r.Wants && (r.Most == 0 || most >= rateAlike*r.Most)
 }
 
+// isOutpaced reports whether trains have shown a path as much slower than the fastest one, before its rate is known.
+func (m *Machine[P]) isOutpaced(p P) bool {
+	r := m.rates[p]
+	return !r.Sure && r.Most > 0 && m.mayBeSlow(p)
+}
+
 // areSure reports whether the rates of all paths are known for sure.
 func (m *Machine[P]) areSure() bool {
 	for _, r := range m.rates {
