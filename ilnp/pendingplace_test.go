@@ -267,9 +267,9 @@ func TestForgedNoncesDrawNoProbeFromAnotherLocator(t *testing.T) {
 	}
 }
 
-// TestPendingPeerWithARecordOnTwoLinks: a peer that begins at a locator which its record does not list, and at one which
-// it lists, gets the nonce of the first one there, and no other, so that it adopts the one that its session has. Where
-// it does not answer there, it soon gets the nonce of the listed locator.
+// TestPendingPeerWithARecordOnTwoLinks: a peer that begins at a locator which its record does not list, and at one
+// which it lists, gets the nonce of the first one there, and no other, so that it adopts the one that its session has.
+// Where it does not answer there, it soon gets the nonce of the listed locator.
 func TestPendingPeerWithARecordOnTwoLinks(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		b := newBench(t)

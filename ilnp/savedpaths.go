@@ -22,7 +22,7 @@ type savedRate struct {
 }
 
 // saveRates returns what is known of the rates of the paths in use.
-func (s *session) saveRates() (list []savedRate) {
+func saveRates(s *session) (list []savedRate) {
 	for _, p := range s.entry.Paths {
 		v := savedRate{Path: p, Bytes: s.rates[p].Last(), Told: s.reports.told[p]}
 		if v.Bytes > 0 || v.Told > 0 {
@@ -34,7 +34,7 @@ func (s *session) saveRates() (list []savedRate) {
 
 // restoreRates takes what a predecessor knew. Each rate is measured anew, and counts until then. told says whether the
 // correspondent had told any cost.
-func (s *session) restoreRates(now time.Time, list []savedRate, told bool) {
+func restoreRates(now time.Time, s *session, list []savedRate, told bool) {
 	if told {
 		s.reports.told = make(map[Path]uint8)
 	}

@@ -196,7 +196,7 @@ func (s *session) save() savedSession {
 		Encapsulated: s.encapPaths(), AsksPerFlow: s.multipath.Wished(), Long: slices.Clone(s.entry.Long),
 		Owned: s.owned, AlsoNamed: s.alsoNamed, Confirmed: s.confirmed, Echoes: s.echoes, Known: slices.Clone(s.known),
 		Paths: s.check.savePaths(), Arrivals: slices.Clone(s.arrivals), WithNonce: s.withNonce,
-		Rates: s.saveRates(), CostsTold: s.reports.told != nil,
+		Rates: saveRates(s), CostsTold: s.reports.told != nil,
 	}
 	if k := s.keys; k != nil {
 		v.Keyed, v.MACSent, v.MACUpdated, v.MACAcked = true, k.sent, k.updated, k.acks.top
@@ -383,7 +383,7 @@ func (c *Core) restoreSession(now time.Time, v savedSession) {
 	s.restoreEncap(now, v.Encapsulated)
 	s.known = v.Known
 	s.check.restorePaths(v.Paths)
-	s.restoreRates(now, v.Rates, v.CostsTold)
+	restoreRates(now, s, v.Rates, v.CostsTold)
 	s.arrivals, s.withNonce = v.Arrivals, v.WithNonce
 	s.entry.Seq, s.entry.Paths = v.Seq, c.heldBack(now, s, c.pathsFor(now, s)) // the data plane goes on with these
 	s.entry.State, s.entry.Long = v.State, v.Long

@@ -136,8 +136,9 @@ func (ps *pendingPeers) open(now time.Time, key Pending, o Observation) {
 // there must not receive the nonce, wherever it sends that packet's own nonce from later.
 // So a peer that begins on two links would get two nonces, and may adopt the one that its
 // session here does not have: then each drops what the other sends. It gets the second one only if it does not answer
-// where it was first seen. Where it is listed it does not wait for long, as a node elsewhere may have overheard the nonce:
-// the one that it gets first is the one that it adopts, and answers first. A peer that has to prove itself adopts the nonce of the answer to its proof, and its programs
+// where it was first seen. Where it is listed it does not wait for long, as a node elsewhere may have overheard the
+// nonce: the one that it gets first is the one that it adopts, and answers first. A peer that has to prove itself
+// adopts the nonce of the answer to its proof, and its programs
 // hand a challenge over only behind a probe.
 func (ps *pendingPeers) defers(k *pendingPeer) (d time.Duration) {
 	if ps.cache.proves(k.key.Remote.NID) {

@@ -402,8 +402,8 @@ func TestEstimatorAfterAPause(t *testing.T) {
 	}
 }
 
-// TestEstimatorOvertaken: the report to a probe that a later one has overtaken counts for nothing. More is never missing
-// than was sent.
+// TestEstimatorOvertaken: the report to a probe that a later one has overtaken counts for nothing. More is never
+// missing than was sent.
 func TestEstimatorOvertaken(t *testing.T) {
 	w := newWay()
 	w.run(t, 10, 150*ms)

@@ -475,31 +475,3 @@ func TestLate(t *testing.T) {
 		t.Errorf("nothing to wait for: TCP does not take %v", x.use.Long)
 	}
 }
-
-// TestOutpaced: TCP leaves the path on which a session began as soon as a train has shown it as slow beside another one,
-// and takes it with its share once its rate is known. Where trains are about as fast, or the rate is measured anew, it
-// stays.
-func TestOutpaced(t *testing.T) {
-	for _, c := range []struct {
-		now  Measured
-		left bool
-	}{
-		{Measured{Bytes: 20, Most: 20, Wants: true}, true},
-		{Measured{Bytes: 20, Most: 70, Wants: true}, false},
-		{Measured{Wants: true}, false},
-		{Measured{Bytes: 100, Most: 20, Sure: true, Wants: true}, false},
-	} {
-		x := newBench(a, b)
-		x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
-		x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
-		x.handleRates(map[string]Measured{a: {Bytes: 100, Most: 100, Sure: true}, b: c.now})
-		x.follow()
-		if left := slices.Equal(x.use.Long, []string{b}); left != c.left || len(x.use.Long) > 0 && !left {
-			t.Errorf("%+v: TCP does not take %v", c.now, x.use.Long)
-		}
-		x.handleRates(map[string]Measured{a: sure(100), b: sure(20)})
-		if x.follow(); len(x.use.Long) > 0 || x.queues.base[b] != 5 {
-			t.Errorf("%+v, then known: TCP does not take %v, costs %v", c.now, x.use.Long, x.queues.base)
-		}
-	}
-}

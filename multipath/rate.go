@@ -173,8 +173,8 @@ func (r Rate) IsOld(now time.Time) bool {
 	return age < 0 || age >= RateLasts
 }
 
-// lasting returns the rate. One that is old is measured anew, and counts until then: age alone must not give a slow path
-// an equal share, in the midst of a transfer or where one begins after a pause.
+// lasting returns the rate. One that is old is measured anew, and counts until then: age alone must not give a slow
+// path an equal share, in the midst of a transfer or where one begins after a pause.
 func (r Rate) lasting(now time.Time) Rate {
 	if !r.IsOld(now) {
 		return r

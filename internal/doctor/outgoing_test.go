@@ -86,8 +86,9 @@ func TestOutgoingNft(t *testing.T) {
 		"a chain by map":    {"accept", []string{protoMap}, []string{counterAll, dropAll}, "nft inet f in handle 2 " + byAll},
 		"a chain by state":  {"accept", []string{invalid + jumpIn}, []string{`{"reject": null}`}, "in handle 1 " + byState},
 		"a chain returns":   {"drop", []string{jumpIn, acceptAll}, []string{icmpv6 + `{"return": null}`, dropAll}, ""},
-		"a chain is left":   {"drop", []string{`{"goto": {"target": "in"}}`, acceptAll}, []string{counterAll}, "chain inet f c"},
-		"a circle":          {"drop", []string{jumpIn}, []string{jumpIn, `{"jump": {"target": "c"}}`}, "chain inet f c"},
+		"a chain is left": {"drop", []string{`{"goto": {"target": "in"}}`, acceptAll}, []string{counterAll},
+			"chain inet f c"},
+		"a circle": {"drop", []string{jumpIn}, []string{jumpIn, `{"jump": {"target": "c"}}`}, "chain inet f c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := well()

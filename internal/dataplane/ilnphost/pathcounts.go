@@ -24,7 +24,8 @@ func PathCounts(p *Plane, key ilnp.SessionKey, path ilnp.Path) (ilnp.PathCounts,
 		return ilnp.PathCounts{}, false
 	}
 	return ilnp.PathCounts{
-		Epoch: c.Epoch, Told: uint8(c.Told), IsTold: c.Told&costTold != 0, Sent: multipath.Traffic{Packets: c.TxPackets, Bytes: c.TxBytes},
+		Epoch: c.Epoch, Told: uint8(c.Told), IsTold: c.Told&costTold != 0,
+		Sent:     multipath.Traffic{Packets: c.TxPackets, Bytes: c.TxBytes},
 		Received: multipath.Traffic{Packets: c.RxPackets, Bytes: c.RxBytes},
 	}, true
 }

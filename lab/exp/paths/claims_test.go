@@ -230,7 +230,8 @@ func TestFiguresBeside(t *testing.T) {
 	}
 	judged(t, unequal[6], fault{})(r) // flows
 	for metric, want := range map[string]float64{
-		"udp_misordered_pct": 100 * 84 / 8315.0, "udp_rcvbuf_errors": 0, "udp_sent_pct": 100, "udp_overflow": 6, "tcp_overflow": 27,
+		"udp_misordered_pct": 100 * 84 / 8315.0, "udp_rcvbuf_errors": 0, "udp_sent_pct": 100, "udp_overflow": 6,
+		"tcp_overflow":   27,
 		"tcp_alone_mbps": 95, "tcp_mptcp_mbps": 178.6, "flows_least": 0.11,
 		"death_roam_worst_ms": 400, "death_roam_hits": 3, "death_roam_ms": 300, "death_mptcp_hits": 3, "death_mptcp_ms": 310,
 	} {

@@ -113,13 +113,12 @@ func (t *step) notePending(e *Pending) (known, began bool) {
 	e.Given = given
 	t.noteReceived(e)
 	e.RemoteNonce = t.c.nonce
-	return known, t.hasBegunElsewhere(e)
+	return known, e.hasBegunElsewhere(t.c.nonce, t.src.L64)
 }
 
-// hasBegunElsewhere reports whether the node has been seen at another locator, where it is not in its place.
-func (t *step) hasBegunElsewhere(e *Pending) bool {
-	id := nonceID(t.c.nonce)
-	return slices.ContainsFunc(e.Others[:], func(o Other) bool { return o.Nonce == id && o.L64 != t.src.L64 })
+// hasBegunElsewhere reports whether the node of a nonce has been seen elsewhere than at l, out of its place.
+func (e *Pending) hasBegunElsewhere(n ilnp.Nonce, l roam.L64) bool {
+	return slices.ContainsFunc(e.Others[:], func(o Other) bool { return o.Nonce == nonceID(n) && o.L64 != l })
 }
 
 // isSecond reports whether another pending peer is answered under the NID, elsewhere.
