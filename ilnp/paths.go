@@ -32,15 +32,18 @@ func lcm(a, b int) int { return a / gcd(a, b) * b }
 
 // cross combines sources and destinations to at most MaxPaths paths on which
 // each source stands equally often, and each destination too. Where the
-// numbers do not allow that, the last destinations are left out: a rule may
-// have one link only, and the correspondent any locator.
+// numbers do not allow that, the last of the longer list are left out.
 func cross(sources []roam.LinkLocator, destinations []roam.L64) []Path {
 	n, m := min(len(sources), MaxPaths), min(len(destinations), MaxRemote)
 	if n == 0 || m == 0 {
 		return nil
 	}
 	for lcm(n, m) > MaxPaths {
-		m-- // n by itself is no more than that
+		if n > m {
+			n--
+		} else {
+			m--
+		}
 	}
 	block := lcm(n, m)
 	paths := make([]Path, min(n*m, MaxPaths/block*block))
