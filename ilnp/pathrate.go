@@ -18,6 +18,7 @@ const (
 	trainSize    = 1200                            // bytes of data of each
 	trainBytes   = trainPackets * (trainSize + 70) // on a link, with its own header and those of IPv6, ICMPv6 and nonce
 	trainAgain   = time.Second                     // after one that was lost
+	trainsRest   = time.Minute                     // without data, after which no rate is measured anew
 	ratesMost    = 2 * MaxPaths                    // paths of a session whose rates are kept
 )
 
@@ -86,6 +87,10 @@ func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 	r := s.remotes.find(p.Remote)
 	known := r != nil && r.validated && s.update.lists(p.Local.L64)
 	if !known || !c.mayTrain(s, p) || !check && !s.rates[p].Measured(now).Wants {
+		return
+	}
+	// The trains of both ends pass for data of the session: renewed with each Locator Update, they would keep it for ever.
+	if s.rates[p].Last() > 0 && s.idleIn(trainsRest, now) <= 0 {
 		return
 	}
 	if t := s.trains[p]; t != nil {

@@ -316,6 +316,10 @@ func TestOldRatesCountUntilMeasured(t *testing.T) {
 		b.sent = nil
 		s := b.sessionOf(theKey)
 		s.lastRx, s.lastTx = b.now, b.now
+		if b.measureRates(b.now, s); len(s.trains) > 0 {
+			t.Error("the rate of an idle session is measured anew")
+		}
+		s.used = b.now
 		b.measureRates(b.now, s)
 		b.upsert(b.now, s, s.entry.Paths)
 		b.drain()
