@@ -32,7 +32,7 @@ type datagrams struct {
 func (c cell) perSecond() int { return int(c.udp * 1e6 / 8 / datagram) }
 
 // loadUDP sends numbered datagrams over all links, whose receiver logs each: iperf3 counts none as lost that nothing
-// follows, and takes one that comes twice for one that was missing.
+// follows, and counts one that comes twice in place of one that is missing.
 func (c cell) loadUDP(ctx context.Context, env *exp.Env, name string) (d datagrams, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
