@@ -126,7 +126,7 @@ static __always_inline int has_begun_elsewhere(const struct pending_peer *e, con
 /* Updates the entry with a packet of a pending peer that is in its place. Another nonce
  * from the locator where the first peer is answered gets the same answer; the first peer
  * stays, also against another nonce from elsewhere. It also stays where it is while it
- * sends from two links, so that it gets one nonce of ours. Returns as note_other.
+ * sends from two links, so that it gets one nonce of ours. Returns the flags above.
  */
 __noinline int note_pending(struct __sk_buff *skb, const struct inbound *in, struct pending_peer *e, __u32 epoch)
 {
