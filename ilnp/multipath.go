@@ -14,7 +14,7 @@ import (
 
 // use is how the session sends now.
 func (s *session) use() multipath.Use[Path] {
-	return multipath.Use[Path]{Paths: s.entry.Paths, Long: s.entry.Long, PerFlow: s.tracked()}
+	return multipath.Use[Path]{Paths: s.entry.Paths, Long: s.entry.Long, PerFlow: s.tracked(), Crosses: s.reports.crosses}
 }
 
 // tracked says whether connections keep to one path each as something tracks them.
@@ -151,6 +151,11 @@ func (s *session) isPlaced(p Path) bool {
 		}
 	}
 	return false
+}
+
+// crosses reports whether a long path takes turns with the short ones, as acknowledgements are crossed.
+func (e Entry) crosses(p Path) bool {
+	return e.Table != nil && slices.Contains(e.Long, p) && e.Table.Crosses(p)
 }
 
 // handleStall asks all paths in use at each sign of TCP.

@@ -39,6 +39,7 @@ type pathReports struct {
 	macs      reportMACs     // of a keyed session
 	wished    bool           // its last probe asks that paths be counted,
 	answers   bool           // and that flows which it marks be answered on their paths
+	crosses   bool           // it crosses acknowledgements, as its last report says
 }
 
 // estimate is what is known of one path.
@@ -142,12 +143,14 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		return
 	}
 	e.HandleAnswer(now, pr.sent)
+	s.multipath.HandleRTT(now, pr.path, pr.sent)
 	s.check.noteAsked(pr)
 	r, ok := c.reportIn(now, s, pr, p)
 	if !ok {
 		questions{c}.askInstead(now, s, pr, e)
 		return
 	}
+	s.reports.crosses = r.Crosses
 	c.takeCost(now, s, pr)
 	if (pr.about != Path{}) {
 		c.takeAlive(now, s, pr, r)

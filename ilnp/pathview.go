@@ -92,6 +92,8 @@ func (s *session) whyPath(v PathView) string {
 		return "no path answers"
 	case used && s.isPlaced(p):
 		return "in use, for whole TCP connections"
+	case used && s.entry.crosses(p):
+		return "in use, acknowledgements cross"
 	case used && s.multipath.IsLate(p):
 		return "in use, late: TCP waits for its rate"
 	case used && slices.Contains(s.entry.Long, p):

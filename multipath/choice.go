@@ -55,7 +55,7 @@ func (m *Machine[P]) Choose(now time.Time, r Request[P]) (c Choice[P]) {
 	if len(c.Long) > 0 && r.Begun && len(r.Now.Long) == 0 {
 		m.places = placement[P]{at: now} // bytes of connections are counted from now on
 	}
-	u := Use[P]{Paths: r.Paths, Long: c.Long, PerFlow: r.Now.PerFlow}
+	u := Use[P]{Paths: r.Paths, Long: c.Long, PerFlow: r.Now.PerFlow, Crosses: r.Now.Crosses}
 	if c.Costs = m.queues.costsOf(r.Paths); len(u.Paths)-len(u.Long) < 2 || u.PerFlow {
 		c.Costs = only(m.queues.base, r.Paths) // no queue of TCP changes them
 	}
@@ -98,8 +98,11 @@ func (m *Machine[P]) table(r Request[P], u Use[P], costs map[P]uint8) *Table[P] 
 		}
 	}
 	dealt := m.dealing.homes(keys, weights)
+	crossed := m.crossInTable(t, u, short)
 	for b := range Buckets {
-		t.Sets[b] = short
+		if t.Sets[b] = short; crossed>>b&1 != 0 {
+			t.Sets[b] = t.Across
+		}
 		if p, is := placed[uint8(b)]; is {
 			t.Sets[b] = 1 << slices.Index(r.Paths, p)
 		}

@@ -10,7 +10,7 @@
 //	HandleNoAnswer   paths left probes alone     HandleQueue   segments of TCP wait
 //	HandleSettled    a round of probes is over   HandleWish    what the other end wants
 //	HandleSound      all paths answered it       Expire        time has passed
-//	HandleFlows      what connections have sent
+//	HandleFlows      what connections have sent  HandleRTT     any probe was answered
 //
 // Its answers are values: Choose says how to send, and Spread shows that; that paths are
 // to be probed is what Doubtful, Unasked, HandleQueue and HandleSettled return. The

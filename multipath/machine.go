@@ -1,6 +1,7 @@
 package multipath
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -14,6 +15,7 @@ type Use[P comparable] struct {
 	Paths   []P  // all that are in use
 	Long    []P  // of those, which TCP does not take
 	PerFlow bool // each connection keeps to one path
+	Crosses bool // the other end crosses acknowledgements (cross.go)
 }
 
 // Machine is what is known of the paths towards one correspondent. Its zero value
@@ -28,12 +30,22 @@ type Machine[P comparable] struct {
 	wish    wish
 	shown   Spread
 	late    map[P]bool // paths that TCP has left until their rate is measured anew
+	lately  map[P]lately
+	gaps    map[P]time.Duration // by how much longer the way back is along a long path
 }
 
 // HandleAnswer takes the answer to a probe that was sent along a path.
 func (m *Machine[P]) HandleAnswer(now time.Time, p P, sent time.Time) {
 	m.lengths.note(now, p, now.Sub(sent))
 	m.queues.note(now, p, sent)
+}
+
+// HandleRTT takes the answer to any probe along a path: what it takes now, with its queues.
+func (m *Machine[P]) HandleRTT(now time.Time, p P, sent time.Time) {
+	if m.lately == nil {
+		m.lately = make(map[P]lately)
+	}
+	m.lately[p] = lately{now.Sub(sent), now}
 }
 
 // HandleNoAnswer takes paths that were probed and have not answered: TCP waits no
@@ -152,6 +164,8 @@ func (m *Machine[P]) HandlePaths() {
 func (m *Machine[P]) Forget(gone func(P) bool) {
 	m.lengths.forget(gone)
 	m.queues.forget(gone)
+	maps.DeleteFunc(m.lately, func(p P, _ lately) bool { return gone(p) })
+	maps.DeleteFunc(m.gaps, func(p P, _ time.Duration) bool { return gone(p) })
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.

@@ -9,9 +9,9 @@ import (
 
 // TCP's segments are spread over the short paths only, see length.go. A connection that keeps to a
 // long path is well served there, though: nothing overtakes its segments. So when the connections
-// fill the short paths, long ones take some of them whole, as many as their rates permit. A single
-// connection stays where it gets most. New ones start on the short paths, since only what they
-// send shows that a long path would serve them.
+// fill the short paths, long ones take some of them whole, as many as their rates permit. Where these are too few for
+// that, they share the long path with the short ones (cross.go). New ones start on the short paths, since only
+// what they send shows that a long path would serve them.
 const (
 	placeEvery = 250 * time.Millisecond // between two looks, at least,
 	placeMost  = 10 * time.Second       // and at most
@@ -25,9 +25,10 @@ type Flows [Buckets]uint32
 
 // placement is which buckets take long paths whole.
 type placement[P comparable] struct {
-	at   time.Time // of the last look, or when counting began; zero: neither is known
-	was  Flows
-	long map[uint8]P
+	at    time.Time // of the last look, or when counting began; zero: neither is known
+	was   Flows
+	long  map[uint8]P
+	cross crossing[P]
 }
 
 // placed returns the long path that connections of a bucket take, for those that take one. All
@@ -51,7 +52,7 @@ func (m *Machine[P]) placed(u Use[P]) map[uint8]P {
 func (m *Machine[P]) HandleFlows(now time.Time, u Use[P], f *Flows) (changed bool) {
 	pl := &m.places
 	if f == nil || u.PerFlow || len(u.Long) == 0 {
-		changed = len(pl.long) > 0
+		changed = len(pl.long) > 0 || pl.cross.on
 		m.places = placement[P]{}
 		return changed
 	}
@@ -67,24 +68,26 @@ func (m *Machine[P]) HandleFlows(now time.Time, u Use[P], f *Flows) (changed boo
 	for b := range uint8(Buckets) {
 		loads[b] = float64(f[b]-was[b]) / since.Seconds()
 	}
-	long := m.place(u, loads)
-	changed = !maps.Equal(long, pl.long)
+	long, crossed := m.place(now, u, loads, since.Seconds())
+	changed = crossed || !maps.Equal(long, pl.long)
 	pl.long = long
 	return changed
 }
 
-// place returns which buckets take a long path, given what each sends a second.
-func (m *Machine[P]) place(u Use[P], loads map[uint8]float64) map[uint8]P {
+// place returns which buckets take a long path whole, given what each has sent a second, for so many seconds, and
+// whether others are crossed from now on, or no more.
+func (m *Machine[P]) place(now time.Time, u Use[P], loads map[uint8]float64,
+	seconds float64) (placed map[uint8]P, crossed bool) {
 	short, long := m.placeRates(u)
 	if short == 0 || len(long) == 0 {
-		return nil
+		return nil, m.cross(now, u, nil, seconds, short, nil)
 	}
 	total := short
 	for _, p := range long {
 		total += m.rates[p].Bytes
 	}
 	maps.DeleteFunc(loads, func(_ uint8, n float64) bool { return n < total/placeHeavy })
-	placed := maps.Clone(m.places.long)
+	placed = maps.Clone(m.places.long)
 	maps.DeleteFunc(placed, func(b uint8, p P) bool { return loads[b] == 0 || !slices.Contains(long, p) })
 	if placed == nil {
 		placed = make(map[uint8]P)
@@ -105,7 +108,11 @@ func (m *Machine[P]) place(u Use[P], loads map[uint8]float64) map[uint8]P {
 			free = free[1:]
 		}
 	}
-	return placed
+	for b, p := range placed {
+		delete(loads, b)
+		long = slices.DeleteFunc(long, func(q P) bool { return q == p })
+	}
+	return placed, m.cross(now, u, loads, seconds, short, long)
 }
 
 // placeRates returns the rate of the paths that TCP's segments are spread over, 0 if it is not

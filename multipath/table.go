@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 )
 
 // Buckets is into how many the flows to one correspondent are divided, by their ports.
@@ -20,8 +21,14 @@ const NoHome = 0xff
 type Table[P comparable] struct {
 	Paths []P             // that a bucket may take, at most TableMost
 	Costs []uint16        // of a byte on each of Paths, at least 1: where packets take turns, shares are inverse to it
-	Sets  [Buckets]uint16 // bit i: packets may take Paths[i]; several take turns, the same in all buckets
+	Sets  [Buckets]uint16 // bit i: packets may take Paths[i]; several take turns, the same ones in all other buckets
 	Homes [Buckets]uint8  // index of the path to which first segments keep, and connections with one path
+
+	// Of TCP without a rule: crossed acknowledgements.
+	Across uint16                   // the set of buckets whose acknowledgements the other end crosses; 0: there is none
+	Longs  uint16                   // bit i: this host crosses acknowledgements of data that come by Paths[i],
+	Mate   uint8                    // with this one of Paths, which is a short one; NoHome: there is none
+	Gaps   [TableMost]time.Duration // by how much longer the way back is along each of Longs than along Mate
 }
 
 // Equal reports whether two tables say the same; nil equals nil only.
@@ -29,7 +36,8 @@ func (t *Table[P]) Equal(o *Table[P]) bool {
 	if t == nil || o == nil {
 		return t == o
 	}
-	return slices.Equal(t.Paths, o.Paths) && slices.Equal(t.Costs, o.Costs) && t.Sets == o.Sets && t.Homes == o.Homes
+	return slices.Equal(t.Paths, o.Paths) && slices.Equal(t.Costs, o.Costs) && t.Sets == o.Sets && t.Homes == o.Homes &&
+		t.Across == o.Across && t.Longs == o.Longs && t.Mate == o.Mate && t.Gaps == o.Gaps
 }
 
 // Home returns the path to which a connection of a bucket keeps; false: there is none.
@@ -48,6 +56,12 @@ func (t *Table[P]) Only(bucket int) (p P, ok bool) {
 		}
 	}
 	return p, false
+}
+
+// Crosses reports whether connections with crossed acknowledgements take a path.
+func (t *Table[P]) Crosses(p P) bool {
+	i := slices.Index(t.Paths, p)
+	return i >= 0 && t.Across>>i&1 != 0
 }
 
 // Share returns which part of what the table sends takes a path, 0 to 1: of its bytes, or of its flows where each keeps
@@ -81,6 +95,10 @@ func (t *Table[P]) Without(gone func(P) bool) *Table[P] {
 			keep |= 1 << i
 		}
 	}
+	out.Across &= keep
+	if out.Longs &= keep; out.Mate != NoHome && keep>>out.Mate&1 == 0 {
+		out.Mate = NoHome
+	}
 	for b := range out.Sets {
 		if out.Sets[b] &= keep; out.Homes[b] != NoHome && keep>>out.Homes[b]&1 == 0 {
 			out.Homes[b] = NoHome
@@ -91,7 +109,7 @@ func (t *Table[P]) Without(gone func(P) bool) *Table[P] {
 
 // newTable returns a table in which all buckets take all paths by turns, and have no home.
 func newTable[P comparable](paths []P, costs []uint16) *Table[P] {
-	t := &Table[P]{Paths: paths, Costs: costs}
+	t := &Table[P]{Paths: paths, Costs: costs, Mate: NoHome}
 	for b := range Buckets {
 		t.Sets[b], t.Homes[b] = 1<<len(paths)-1, NoHome
 	}

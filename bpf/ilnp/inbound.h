@@ -112,7 +112,7 @@ static __always_inline int answer_in_session(struct __sk_buff *skb, const struct
 	return verdict;
 }
 
-/* Notes by which path a packet has come, for reports and for answers. */
+/* Notes by which path a packet has come, for reports, for answers and for acknowledgements. */
 static __always_inline void note_way(struct __sk_buff *skb, const struct session_entry *p, const struct inbound *in)
 {
 	if (in->c.fragment != WHOLE)
@@ -121,6 +121,8 @@ static __always_inline void note_way(struct __sk_buff *skb, const struct session
 		count_path(skb, in->l3, in->c.at, in->c.proto, 0);
 	if (p->flags & ENTRY_ANSWERS)
 		note_flow(skb, in->l3, in->c.at, in->c.proto);
+	if (p->flags & ENTRY_PLACED && in->c.proto == IPPROTO_TCP)
+		note_data_path(skb, p, in->l3, in->c.at);
 }
 
 /* Returns a verdict, or what shall become of the packet. */

@@ -180,6 +180,15 @@ struct {
 } flow_tables SEC(".maps");
 
 struct {
+	/* Of which connections are acknowledgements crossed, and by which path did their data come last? */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct answer_key);
+	__type(value, struct crossed_flow);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} crossed_flows SEC(".maps");
+
+struct {
 	/* By which key are the Locator Updates of this session the peer's own? */
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -6,6 +6,7 @@
 #ifndef ROAM_ILNP_PATHREPORT_H
 #define ROAM_ILNP_PATHREPORT_H
 
+#include "cross.h"
 #include "live.h"
 #include "../lib/parse.h"
 
@@ -18,6 +19,7 @@ enum report_flags {
 	REPORT_COUNTS = 2,   /* asked: that the path be counted; answered: the counts are there */
 	REPORT_PER_FLOW = 4, /* asked: that TCP be spread by connection */
 	REPORT_ANSWERS = 16, /* asked: that marked flows be answered along their paths */
+	REPORT_CROSSES = 32, /* answered: acknowledgements are crossed, see cross.h */
 	REPORT_OTHER = 8,    /* asked and answered: of another path of the session, whose locators the request has */
 };
 
@@ -155,7 +157,8 @@ __noinline int fill_report(struct __sk_buff *skb, const struct session_entry *p,
 			c->told = COST_TOLD | h.flags[2];
 	}
 	word = *(__be32 *)h.flags;
-	h.flags[1] = (h.flags[1] & (REPORT_PER_FLOW | REPORT_OTHER)) | REPORT_FILLED | (c ? REPORT_COUNTS : 0);
+	h.flags[1] = (h.flags[1] & (REPORT_PER_FLOW | REPORT_OTHER)) | REPORT_FILLED | (c ? REPORT_COUNTS : 0) |
+		     (crosses(p) ? REPORT_CROSSES : 0);
 	sum = bpf_csum_diff(&word, sizeof(word), (__be32 *)h.flags, sizeof(word), 0);
 	sum = bpf_csum_diff((__be32 *)&r, sizeof(r), 0, 0, sum);
 	__builtin_memset(&r, 0, sizeof(r));

@@ -126,8 +126,11 @@ static __always_inline int receive_straight(struct __sk_buff *skb, __u32 l3)
 	if (unlikely(!is_settled_in(l, word, index_place(found), from, proto, now)))
 		return left;
 	note_rx(l, found & INDEX_SLOT, now, skb->len - l3);
-	if (unlikely(flags & SETTLED_COUNTED))
+	if (unlikely(flags & SETTLED_COUNTED)) {
 		count_path(skb, l3, l3 + IP6_LEN, proto, 0);
+		if (proto == IPPROTO_TCP)
+			note_data_path(skb, settled_entry(index_place(found), word), l3, l3 + IP6_LEN);
+	}
 	if (unlikely(flags & SETTLED_ANSWERS))
 		note_flow(skb, l3, l3 + IP6_LEN, proto);
 	return deliver_settled(skb, ip, proto, l3, settled_delta(word), h->session_prefix.v);

@@ -144,7 +144,7 @@ func (b *Bulk) transmit(now time.Time) {
 	b.ends.next = b.ends.unacked + uint32(b.inFlight()*tcpSegmentSize) // for the judgement of queues
 	b.ends.srtt, b.ends.least = b.srtt, b.least
 	sentAt := now
-	s := &segment{from: b.ends, arrives: func() { b.arrived(p, sentAt) }}
+	s := &segment{from: b.ends, stamp: uint32(now.UnixMilli()), arrives: func() { b.arrived(p, sentAt) }}
 	b.from.plane.send(b.key, Datagram{Size: 32 + bulkSegment, segment: s})
 	b.arm()
 }

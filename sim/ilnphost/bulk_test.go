@@ -187,3 +187,31 @@ func TestConnectionsArePlacedSoon(t *testing.T) {
 		t.Errorf("placed after %v", w.Elapsed()-from)
 	}
 }
+
+// TestConnectionsAreCrossed: a single connection that fills a short path, with its queue, takes a long one too, and in
+// the end has what both give. That costs it nothing at any time, although its queue before the short path, which
+// made this as long as the other one, is gone at first: the server crosses its acknowledgements.
+func TestConnectionsAreCrossed(t *testing.T) {
+	for _, c := range []struct {
+		short, long int           // Mb/s
+		queue       time.Duration // of the short path
+		last        float64       // least of the last part
+	}{
+		{50, 20, 80 * time.Millisecond, 1.25}, {50, 20, 120 * time.Millisecond, 1.25}, {30, 30, 100 * time.Millisecond, 1.8},
+	} {
+		wires := []wire{{c.short, 10 * time.Millisecond}, {c.long, 100 * time.Millisecond}}
+		alone, both := bulkWorld(t, true, wires[0]), bulkWorld(t, true, wires...)
+		for _, w := range []*world{alone, both} {
+			w.mobile.SetQueue(1, int(c.queue.Seconds()*float64(c.short)*125000))
+		}
+		a, b := alone.mobile.Bulk(alone.server), both.mobile.Bulk(both.server)
+		var parts []float64
+		for range 10 {
+			parts = append(parts, both.goodput(b, 4*time.Second)/alone.goodput(a, 4*time.Second))
+		}
+		t.Logf("%d and %d Mb/s, a queue of %v: %.2f of the better path alone", c.short, c.long, c.queue, parts)
+		if least, last := slices.Min(parts), parts[len(parts)-1]; least < 0.95 || last < c.last {
+			t.Errorf("%d and %d Mb/s, a queue of %v: %.2f of the better path alone in each 4 s", c.short, c.long, c.queue, parts)
+		}
+	}
+}

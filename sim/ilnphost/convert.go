@@ -109,18 +109,26 @@ func (p *plane) table(table *ilnp.Table, s *decide.Session) *decide.FlowTable {
 	if all == 0 {
 		return nil
 	}
-	for b, of := range table.Sets {
-		set := uint16(0)
+	placed := func(of uint16) (set uint16) {
 		for k := range at {
 			set |= of >> k & 1 * at[k]
 		}
+		return set
+	}
+	cross(t, table, at)
+	for b, of := range table.Sets {
+		set := placed(of)
 		if set == 0 {
 			set = all
 		}
 		only := bits.TrailingZeros16(set)
-		if set == 1<<only {
+		switch {
+		case set == 1<<only:
 			t.Alone |= 1 << b
-		} else {
+		case of == table.Across:
+			t.Crossed |= 1 << b
+			t.Across |= set
+		default:
 			t.Several |= set
 		}
 		home := only
@@ -132,8 +140,24 @@ func (p *plane) table(table *ilnp.Table, s *decide.Session) *decide.FlowTable {
 	return t
 }
 
+// cross writes which acknowledgements are crossed, given the bit of each path of the table.
+func cross(t *decide.FlowTable, table *ilnp.Table, at []uint16) {
+	if k := int(table.Mate); k >= len(at) || at[k] == 0 {
+		return
+	}
+	t.Mate = uint8(bits.TrailingZeros16(at[table.Mate]))
+	for bit := range decide.MaxPaths {
+		k := slices.Index(at, 1<<bit)
+		if n := bits.OnesCount16(t.Longs); k >= 0 && table.Longs>>k&1 != 0 && n < len(t.Gaps) {
+			t.Longs |= 1 << bit
+			t.Gaps[n] = uint16(table.Gaps[k].Milliseconds())
+		}
+	}
+}
+
 func keepTurns(t, old *decide.FlowTable) {
-	if t.Alone == old.Alone && t.Several == old.Several && t.Ways == old.Ways && t.Costs == old.Costs {
+	same := t.Alone == old.Alone && t.Several == old.Several && t.Crossed == old.Crossed && t.Across == old.Across
+	if same && t.Ways == old.Ways && t.Costs == old.Costs {
 		t.Turns = old.Turns
 	}
 }

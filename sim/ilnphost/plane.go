@@ -273,6 +273,11 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 			upper[13] = 0x02
 		}
 		if s := d.segment; s != nil {
+			if s.arrives != nil {
+				upper = slices.Concat(upper, []byte{1, 1, 8, 10}, make([]byte, 16)) // a time stamp, as Linux has it
+				binary.BigEndian.PutUint32(upper[24:], s.stamp)
+				upper[12] = 10 << 4
+			}
 			binary.BigEndian.PutUint16(upper, s.from.local.Port())
 			binary.BigEndian.PutUint16(upper[2:], s.from.remote.Port())
 		}

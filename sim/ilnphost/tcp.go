@@ -53,7 +53,8 @@ type segment struct {
 	syn      bool
 	again    bool // retransmitted after an RTO
 	resync   *ilnpwire.Resync
-	arrives  func() // a segment of a bulk transfer; its other fields say nothing
+	arrives  func() // a segment of a bulk transfer; its other fields say nothing, but for
+	stamp    uint32 // its time stamp in ms
 }
 
 // opens reports whether this segment makes a firewall track the connection.

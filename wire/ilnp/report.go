@@ -60,6 +60,7 @@ const (
 	flagPerFlow = 4
 	flagOther   = 8
 	flagAnswers = 16
+	flagCrosses = 32
 )
 
 var reportMark = [4]byte{'R', 'O', 'R', 'P'}
@@ -78,6 +79,7 @@ type Report struct {
 	PerFlow        bool // the end that asks wants TCP spread by connection
 	Counted        bool
 	Answers        bool     // the end that asks marks flows, which are to be answered on the path that they take
+	Crosses        bool     // in a reply: the answering end crosses acknowledgements (package multipath)
 	Other          bool     // it is about another path,
 	Near, Far      roam.L64 // whose locators, in a request, are these: of the answering end, of the other one
 	Cost           uint8    // what the path costs by the rate that the asking end has measured
@@ -135,6 +137,9 @@ func (r Report) append(b []byte, token [16]byte, flags uint8) []byte {
 	if r.Answers {
 		flags |= flagAnswers
 	}
+	if r.Crosses {
+		flags |= flagCrosses
+	}
 	d[reportFlagsAt], d[reportCostAt] = flags, r.Cost
 	return b
 }
@@ -158,7 +163,8 @@ func ParseReport(data []byte) (Report, error) {
 	}
 	flags := data[reportFlagsAt]
 	r := Report{Counted: flags&flagCounts != 0, PerFlow: flags&flagPerFlow != 0, Other: flags&flagOther != 0,
-		Answers: flags&flagAnswers != 0, Cost: data[reportCostAt], Sealed: len(data) == SealedReportLen}
+		Answers: flags&flagAnswers != 0, Crosses: flags&flagCrosses != 0,
+		Cost: data[reportCostAt], Sealed: len(data) == SealedReportLen}
 	if flags&flagFilled == 0 {
 		if r.Other {
 			r.Near = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt:]))

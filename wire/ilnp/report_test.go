@@ -58,6 +58,14 @@ func TestReport(t *testing.T) {
 	if got, err := ilnp.ParseReport(reply); err != nil || got != reportReply {
 		t.Errorf("reply is read as %+v, %v", got, err)
 	}
+	crosses := reportReply
+	crosses.Crosses, reply[21] = true, 0x23
+	if got := crosses.AppendReply(dirty(), reportToken); !bytes.Equal(got, reply) {
+		t.Errorf("reply of an end that crosses is %x, want %x", got, reply)
+	}
+	if got, err := ilnp.ParseReport(reply); err != nil || got != crosses {
+		t.Errorf("reply of an end that crosses is read as %+v, %v", got, err)
+	}
 }
 
 func TestReportRefuses(t *testing.T) {

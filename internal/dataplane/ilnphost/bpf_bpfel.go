@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 34
+	bpfAbiNumberABI bpfAbiNumber = 35
 )
 
 type bpfAddr struct {
@@ -135,6 +135,24 @@ const (
 	bpfCounterCOUNTERS_MAX             bpfCounter = 52
 )
 
+type bpfCrossedFlags uint32
+
+const (
+	bpfCrossedFlagsCROSSED_BY_LONG    bpfCrossedFlags = 1
+	bpfCrossedFlagsCROSSED_LATE_SHORT bpfCrossedFlags = 2
+	bpfCrossedFlagsCROSSED_LATE_LONG  bpfCrossedFlags = 4
+)
+
+type bpfCrossedFlow struct {
+	_     structs.HostLayout
+	Seq   uint32
+	Base  uint32
+	Late  [2]int32
+	At    uint32
+	Path  uint32
+	Flags bpfCrossedFlags
+}
+
 type bpfEntryFlags uint32
 
 const (
@@ -244,8 +262,12 @@ const (
 type bpfFlowTable struct {
 	_       structs.HostLayout
 	Alone   uint64
+	Crossed uint64
 	Several uint16
-	Pad     [3]uint16
+	Across  uint16
+	Longs   uint16
+	Mate    uint16
+	Gaps    [4]uint16
 	Ways    [64]uint8
 	Costs   [16]uint16
 	Bytes   [64]uint32
@@ -569,6 +591,7 @@ const (
 	bpfMapAllowances          = "allowances"
 	bpfMapAnswerPaths         = "answer_paths"
 	bpfMapCounters            = "counters"
+	bpfMapCrossedFlows        = "crossed_flows"
 	bpfMapFlowRules           = "flow_rules"
 	bpfMapFlowTables          = "flow_tables"
 	bpfMapHosts               = "hosts"
@@ -676,6 +699,7 @@ type bpfMapSpecs struct {
 	Allowances     *ebpf.MapSpec `ebpf:"allowances"`
 	AnswerPaths    *ebpf.MapSpec `ebpf:"answer_paths"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
+	CrossedFlows   *ebpf.MapSpec `ebpf:"crossed_flows"`
 	FlowRules      *ebpf.MapSpec `ebpf:"flow_rules"`
 	FlowTables     *ebpf.MapSpec `ebpf:"flow_tables"`
 	Hosts          *ebpf.MapSpec `ebpf:"hosts"`
@@ -751,6 +775,7 @@ type bpfMaps struct {
 	Allowances     *ebpf.Map `ebpf:"allowances"`
 	AnswerPaths    *ebpf.Map `ebpf:"answer_paths"`
 	Counters       *ebpf.Map `ebpf:"counters"`
+	CrossedFlows   *ebpf.Map `ebpf:"crossed_flows"`
 	FlowRules      *ebpf.Map `ebpf:"flow_rules"`
 	FlowTables     *ebpf.Map `ebpf:"flow_tables"`
 	Hosts          *ebpf.Map `ebpf:"hosts"`
@@ -788,6 +813,7 @@ func (m *bpfMaps) Close() error {
 		m.Allowances,
 		m.AnswerPaths,
 		m.Counters,
+		m.CrossedFlows,
 		m.FlowRules,
 		m.FlowTables,
 		m.Hosts,

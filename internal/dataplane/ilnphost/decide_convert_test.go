@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"reflect"
 
 	"roam"
+	"roam/wire/ip6"
 	"roam/wire/xlate/decide"
 )
 
@@ -78,6 +80,7 @@ func (g *gen) placed(w *world, p *bpfSessionEntry) {
 	}
 	if !own.in(4) {
 		w.tables[tableKey(tableUserOf(*p), 0)] = own.table()
+		own.crossings(w, *p)
 	}
 	own.ruled(w, p)
 }
@@ -104,6 +107,11 @@ func (g *gen) ruled(w *world, p *bpfSessionEntry) {
 // table draws where connections go.
 func (g *gen) table() (t bpfFlowTable) {
 	t.Alone, t.Several = g.Uint64(), pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0)
+	t.Crossed, t.Across = g.Uint64(), pick[uint16](g, 1, 3, 6, 7, 0xffff)
+	for i := range t.Gaps {
+		t.Gaps[i] = pick[uint16](g, 1, 40, 90)
+	}
+	t.Longs, t.Mate = pick[uint16](g, 0, 1, 2, 4, 6), pick[uint16](g, 0, 1, 2, 15)
 	for b := range t.Ways {
 		t.Ways[b], t.Bytes[b] = pick[uint8](g, 0, 0, 1, 2, 3, 15)|pick[uint8](g, 0, 1, 2, 15)<<4, uint32(g.few())
 	}
@@ -205,9 +213,56 @@ func between(name string, got, before, after reflect.Value) (wrong []string) {
 	return []string{fmt.Sprintf("%s is %v, want %v", name, got, before)}
 }
 
+func modelCrossedFlow(v bpfCrossedFlow) decide.CrossedFlow {
+	return decide.CrossedFlow{
+		Seq: v.Seq, Base: v.Base, Late: v.Late, At: v.At, Path: uint8(v.Path),
+		Known:  [2]bool{v.Flags&bpfCrossedFlagsCROSSED_LATE_SHORT != 0, v.Flags&bpfCrossedFlagsCROSSED_LATE_LONG != 0},
+		ByLong: v.Flags&bpfCrossedFlagsCROSSED_BY_LONG != 0,
+	}
+}
+
+// wrongCrossed is what differs of the connections that are crossed: they are as at one of two moments.
+func wrongCrossed(now, before, after *decide.State) (wrong []string) {
+	if !reflect.DeepEqual(now.Crossed, before.Crossed) && !reflect.DeepEqual(now.Crossed, after.Crossed) {
+		wrong = append(wrong, fmt.Sprintf("crossed flows %v, want %v", now.Crossed, before.Crossed))
+	}
+	return wrong
+}
+
+func modelCrossed(k bpfAnswerKey) decide.CrossedKey {
+	return decide.CrossedKey{
+		Near: k.NearNid.nid(), Far: k.FarNid.nid(), NearPort: swapped(k.NearPort), FarPort: swapped(k.FarPort),
+	}
+}
+
+// swapped is a number in network order, or one that is taken from it.
+func swapped(v uint16) uint16 { return bits.ReverseBytes16(v) }
+
+// crossings draws of which connections acknowledgements are crossed.
+func (g *gen) crossings(w *world, p bpfSessionEntry) {
+	for _, own := range ownPorts[:3] {
+		for _, remote := range remotePorts[:2] {
+			if !g.in(3) {
+				continue
+			}
+			k := bpfAnswerKey{
+				NearNid: p.LocalNid, FarNid: p.RemoteNid, NearPort: swapped(own), FarPort: swapped(remote), Proto: ip6.TCP,
+			}
+			now := uint32(g.now / 1e6)
+			w.crossed[k] = bpfCrossedFlow{
+				Seq: p.Seq - pick[uint32](g, 0, 0, 0, 1), At: now - pick[uint32](g, 0, 500, 900, 1100, 1<<31),
+				Path: uint32(g.IntN(3)), Base: now - pick[uint32](g, 0, 7, 1<<31),
+				Late:  [2]int32{int32(g.IntN(2000) - 1000), int32(g.IntN(2000) - 1000)},
+				Flags: bpfCrossedFlags(g.IntN(8)),
+			}
+		}
+	}
+}
+
 func modelTable(t bpfFlowTable) *decide.FlowTable {
 	return &decide.FlowTable{
 		Alone: t.Alone, Several: t.Several, Ways: t.Ways, Costs: t.Costs, Bytes: t.Bytes, Turns: t.Turns.Bytes,
+		Crossed: t.Crossed, Across: t.Across, Longs: t.Longs, Mate: uint8(t.Mate), Gaps: t.Gaps,
 	}
 }
 

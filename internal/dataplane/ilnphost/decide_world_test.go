@@ -39,6 +39,7 @@ type world struct {
 	allowances map[bpfAllowanceKey]bpfAllowance
 	counts     map[bpfPathKey]bpfPathCounts
 	tables     map[bpfTableKey]bpfFlowTable
+	crossed    map[bpfAnswerKey]bpfCrossedFlow
 	keys       map[bpfSlotUser]bpfUpdateKey
 	marks      decide.Marks
 }
@@ -48,10 +49,9 @@ func newWorld() *world {
 		known: map[bpfHalf]uint8{}, places: map[bpfAddr]uint8{}, sources: map[bpfAllowanceKey]uint8{},
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
-		fragmented: map[bpfFragmentKey]uint64{},
-		plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
+		fragmented: map[bpfFragmentKey]uint64{}, plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
 		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfTableKey]bpfFlowTable{},
-		keys:  map[bpfSlotUser]bpfUpdateKey{},
+		keys: map[bpfSlotUser]bpfUpdateKey{}, crossed: map[bpfAnswerKey]bpfCrossedFlow{},
 		marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
@@ -144,6 +144,7 @@ func (r *decideRig) install(w *world) {
 	put(r, r.objs.Allowances, w.allowances)
 	put(r, r.objs.PathCounts, w.counts)
 	put(r, r.objs.FlowTables, w.tables)
+	put(r, r.objs.CrossedFlows, w.crossed)
 	put(r, r.objs.UpdateKeys, w.keys)
 	for i, c := range w.windows {
 		r.must(r.objs.RateWindows.Put(uint32(i), &c))
@@ -179,6 +180,7 @@ func (r *decideRig) clearWorld(o *world) {
 	remove(r, r.objs.Allowances, o.allowances)
 	remove(r, r.objs.PathCounts, o.counts)
 	remove(r, r.objs.FlowTables, o.tables)
+	remove(r, r.objs.CrossedFlows, o.crossed)
 	remove(r, r.objs.UpdateKeys, o.keys)
 	for i := range o.marks.Of {
 		r.marks.Mark[i] = 0
@@ -210,6 +212,7 @@ func (r *decideRig) reread() {
 	read(r, r.objs.Allowances, w.allowances, ks)
 	read(r, r.objs.PathCounts, w.counts, keysOf[bpfPathKey, bpfPathCounts](r.objs.PathCounts))
 	read(r, r.objs.FlowTables, w.tables, nil)
+	read(r, r.objs.CrossedFlows, w.crossed, keysOf[bpfAnswerKey, bpfCrossedFlow](r.objs.CrossedFlows))
 	read(r, r.objs.UpdateKeys, w.keys, nil)
 	for i := range w.windows {
 		r.must(r.objs.RateWindows.Lookup(uint32(i), &w.windows[i]))
@@ -273,6 +276,9 @@ func (r *decideRig) model() *decide.State {
 			Received: ilnpwire.Counts{Packets: v.RxPackets, Bytes: v.RxBytes},
 			Sent:     ilnpwire.Counts{Packets: v.TxPackets, Bytes: v.TxBytes},
 		}
+	}
+	for k, v := range w.crossed {
+		s.Crossed[modelCrossed(k)] = modelCrossedFlow(v)
 	}
 	for i, c := range w.windows {
 		s.Windows[i] = decide.Window{Since: c.Since, Last: c.Last, Now: c.Now}
@@ -486,6 +492,7 @@ func (r *decideRig) changed(before, after *decide.State) (wrong []string) {
 	if !reflect.DeepEqual(now.PlainNodes, before.PlainNodes) && !reflect.DeepEqual(now.PlainNodes, after.PlainNodes) {
 		wrong = append(wrong, fmt.Sprintf("plain nodes %v, want %v", now.PlainNodes, before.PlainNodes))
 	}
+	wrong = append(wrong, wrongCrossed(now, before, after)...)
 	if !reflect.DeepEqual(now.PlainFlows, before.PlainFlows) && !reflect.DeepEqual(now.PlainFlows, after.PlainFlows) {
 		wrong = append(wrong, fmt.Sprintf("plain flows %v, want %v", now.PlainFlows, before.PlainFlows))
 	}

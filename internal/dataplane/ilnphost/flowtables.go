@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -16,7 +17,12 @@ import (
 // tableSets is what the daemon writes of a table of flows, by the paths of an entry.
 type tableSets struct {
 	alone   uint64
+	crossed uint64
 	several uint16
+	across  uint16
+	longs   uint16
+	mate    uint16
+	gaps    [len(bpfFlowTable{}.Gaps)]uint16
 	ways    [multipath.Buckets]uint8
 	costs   [ilnp.MaxPaths]uint16
 	counts  bool // bytes are counted in it
@@ -29,6 +35,9 @@ type flowTables struct {
 	m       *ebpf.Map
 	written map[tableUser]map[uint32]tableSets
 }
+
+// crossMost is the greatest gap in ms, of a way by two satellites.
+const crossMost = 2000
 
 // tableUser is the entry of a session that has used a slot.
 type tableUser struct{ slot, birth, seq uint32 }
@@ -62,7 +71,7 @@ func (t *flowTables) adopt(m *ebpf.Map, known map[ilnp.SessionKey]bpfSessionEntr
 			gone = append(gone, key)
 			continue
 		}
-		t.note(user, key.Table, tableSets{row.Alone, row.Several, row.Ways, row.Costs, counts && key.Table == 0})
+		t.note(user, key.Table, setsOf(row, counts && key.Table == 0))
 	}
 	for _, key := range gone {
 		_ = m.Delete(&key) // one that stays has no reader, and the next start removes it
@@ -112,7 +121,7 @@ func (t *flowTables) set(wanted map[uint32]tableSets, old, row bpfSessionEntry) 
 				continue
 			}
 		}
-		table.Alone, table.Several, table.Ways, table.Costs = sets.alone, sets.several, sets.ways, sets.costs
+		sets.fill(&table)
 		clear(table.Turns.Bytes[:])
 		if err := t.m.Put(&key, &table); errors.Is(err, unix.E2BIG) {
 			continue // without a table its flows take turns, and those of rules go as without one
@@ -123,6 +132,32 @@ func (t *flowTables) set(wanted map[uint32]tableSets, old, row bpfSessionEntry) 
 		t.note(user, number, sets)
 	}
 	return errors.Join(errs...)
+}
+
+// cross writes which acknowledgements are crossed, given the bit of each path of the table.
+func (s *tableSets) cross(table *ilnp.Table, at [multipath.TableMost]uint16) {
+	if k := int(table.Mate); k >= len(table.Paths) || at[k] == 0 {
+		return
+	}
+	s.mate = uint16(bits.TrailingZeros16(at[table.Mate]))
+	for bit := range uint16(ilnp.MaxPaths) { // in this order programs look for the gaps
+		k := slices.Index(at[:], 1<<bit)
+		if n := bits.OnesCount16(s.longs); k >= 0 && table.Longs>>k&1 != 0 && n < len(s.gaps) {
+			s.longs |= 1 << bit
+			s.gaps[n] = uint16(min(table.Gaps[k].Milliseconds(), crossMost))
+		}
+	}
+}
+
+// setsOf returns what the daemon has written of a table.
+func setsOf(row bpfFlowTable, counts bool) tableSets {
+	return tableSets{row.Alone, row.Crossed, row.Several, row.Across, row.Longs, row.Mate, row.Gaps, row.Ways,
+		row.Costs, counts}
+}
+
+func (s tableSets) fill(row *bpfFlowTable) {
+	row.Alone, row.Crossed, row.Several, row.Across = s.alone, s.crossed, s.several, s.across
+	row.Longs, row.Mate, row.Gaps, row.Ways, row.Costs = s.longs, s.mate, s.gaps, s.ways, s.costs
 }
 
 // tableSets returns a table by the paths of an entry, whose row has its paths already; false: none of them is
@@ -144,20 +179,27 @@ func (t *uplinkTable) tableSets(table *ilnp.Table, row *bpfSessionEntry) (s tabl
 	if all == 0 {
 		return s, false
 	}
-	var sets [multipath.Buckets]uint16
-	several := uint16(0) // all buckets with several paths have the same ones
-	for b, of := range table.Sets {
+	placed := func(of uint16) (set uint16) {
 		for k := range table.Paths {
-			sets[b] |= of >> k & 1 * at[k]
+			set |= of >> k & 1 * at[k]
 		}
-		if bits.OnesCount16(sets[b]) > 1 {
-			several |= sets[b]
+		return set
+	}
+	var sets [multipath.Buckets]uint16
+	for b, of := range table.Sets {
+		switch sets[b] = placed(of); {
+		case bits.OnesCount16(sets[b]) < 2:
+		case of == table.Across:
+			s.crossed |= 1 << b
+			s.across |= sets[b]
+		default: // all these buckets have the same paths
+			s.several |= sets[b]
 		}
 	}
-	s.several = several
+	s.cross(table, at)
 	for b, set := range sets {
 		if set == 0 { // its paths are gone: it joins the others, or takes one
-			set = cmp.Or(several, all&-all)
+			set = cmp.Or(s.several, all&-all)
 		}
 		only := bits.TrailingZeros16(set)
 		if set == 1<<only {

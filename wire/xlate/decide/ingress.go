@@ -168,6 +168,7 @@ func (t *step) receiveInSession(p *Session) Verdict {
 	t.noteHeard(p, l, known)
 	t.countReceived(p)
 	t.noteFlow(p)
+	noteDataPath(t, p)
 	plain := countsNIDsOnly(p, l) && !t.sumsNIDsOnly()
 	t.noteStack(p, l, m, plain)
 	if v, done := t.receiveControl(p, l, m, known); done {

@@ -100,9 +100,14 @@ const Buckets = 64
 
 // FlowTable is where flows go, by their bucket.
 type FlowTable struct {
-	Alone   uint64         // bit b: packets of bucket b take one path; the others take turns
-	Several uint16         // bits of the paths among which they do
-	Ways    [Buckets]uint8 // index of the path to which first segments keep, and from bit 4 on of that one path
+	Alone   uint64 // bit b: packets of bucket b take one path; the others take turns
+	Crossed uint64 // bit b: those of bucket b take turns among the paths of Across
+	Several uint16 // bits of the paths among which the others do
+	Across  uint16
+	Longs   uint16               // bits of the long paths
+	Mate    uint8                // index of the short path by which acknowledgements of their data may return
+	Gaps    [CrossedLongs]uint16 // ms: by how much longer the way back is along each of Longs
+	Ways    [Buckets]uint8       // index of the path to which first segments keep, and from bit 4 on of that one path
 	Costs   [MaxPaths]uint16
 	Bytes   [Buckets]uint32 // sent
 	Turns   [MaxPaths]uint32
@@ -112,6 +117,9 @@ type FlowTable struct {
 func (f *FlowTable) set(bucket uint32) uint16 {
 	if f.Alone>>bucket&1 != 0 {
 		return 1 << (f.Ways[bucket] >> 4)
+	}
+	if f.Crossed>>bucket&1 != 0 {
+		return f.Across
 	}
 	return f.Several
 }
@@ -132,7 +140,7 @@ func (w turn) count(p *Session, i int, n uint32) {
 	if !w.taken {
 		return
 	}
-	if f.Turns[i] += n * uint32(f.Costs[i]); f.Several&1 == 0 {
+	if f.Turns[i] += n * uint32(f.Costs[i]); (f.Several|f.Across)&1 == 0 {
 		f.Turns[0] = f.Turns[i]
 	}
 }
@@ -143,7 +151,7 @@ func (s *State) tablePath(p *Session, f *FlowTable, ports uint32, keep bool) (in
 	if f == nil {
 		return -1, turn{}
 	}
-	bucket := weight(roam.L64(p.LocalNID), roam.L64(p.RemoteNID), ports) % Buckets
+	bucket := p.bucket(ports)
 	paths, i := f.set(bucket), -1
 	if keep {
 		i = s.choose(p, &f.Turns, 0, ^(1 << (f.Ways[bucket] & 15)), MaxPaths)
@@ -188,6 +196,11 @@ func (t outward) flowPath(p *Session, l *Live) (int, turn) {
 	}
 	if !keep && !p.is(Placed) {
 		return -1, turn{}
+	}
+	if !keep {
+		if i := crossedPath(t, p, flags); i >= 0 {
+			return i, turn{}
+		}
 	}
 	i, way := t.s.tablePath(p, p.Table, portsOf(from, to), keep)
 	if i < 0 && p.is(PerFlow) {

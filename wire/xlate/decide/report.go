@@ -103,6 +103,7 @@ func (t *step) report(p *Session) *ilnp.Report {
 		return nil
 	}
 	r.Clock, r.Answers = uint32(t.now/1000), false // what the other end asks for is not in the reply
+	r.Crosses = p.crosses()
 	k := PathKey{t.dst, t.src}
 	if r.Other { // the NIDs stay: nobody asks about sessions of others
 		k.Near.L64, k.Far.L64 = r.Near, r.Far

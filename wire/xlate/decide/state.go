@@ -240,6 +240,7 @@ type State struct {
 	PathCounts map[PathKey]*PathCounts
 	Rules      []Rule // the first one that matches decides
 	answers    map[flow]flowEnds
+	Crossed    map[CrossedKey]CrossedFlow
 	Sockets    Sockets // nil: this host has none
 	Marks      Marks
 	// Forget is called with each new pending peer, so that the owner of the state can bound
@@ -255,7 +256,7 @@ func NewState() *State {
 		Collisions: map[CollisionKey]Key{}, Obstructed: map[ObstructionKey]bool{}, Pending: map[Key]*Pending{},
 		PlainNodes: map[Key]bool{}, PlainFlows: map[FlowKey]FlowEnds{}, Allowances: map[AllowanceKey]*Allowance{},
 		Known: map[roam.NID]bool{}, Places: map[roam.ILV]bool{}, PathCounts: map[PathKey]*PathCounts{},
-		answers: map[flow]flowEnds{}, Fragmented: map[Fragmented]uint64{},
+		answers: map[flow]flowEnds{}, Crossed: map[CrossedKey]CrossedFlow{}, Fragmented: map[Fragmented]uint64{},
 	}
 }
 

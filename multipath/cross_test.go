@@ -1,0 +1,222 @@
+package multipath
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// crossBench is a placeBench whose other end crosses acknowledgements. Short paths take 10 ms, long ones 100 ms, so a
+// crossed round trip takes 55 ms, which is 0.7 of 79.
+type crossBench struct {
+	*placeBench
+	queued map[string]time.Duration // what paths take now
+}
+
+func newCrossBench(rates map[string]float64) *crossBench {
+	const queued = 80 * time.Millisecond
+	x := &crossBench{newPlaceBench(rates), map[string]time.Duration{"a": queued, "b": queued}}
+	x.use.Crosses = true
+	return x
+}
+
+// send has buckets send at these rates for a time, with probes of all paths, and returns what is crossed.
+func (x *crossBench) send(loads map[uint8]float64, d time.Duration) string {
+	x.now = x.now.Add(d)
+	for _, p := range x.use.Paths {
+		rtt := max(x.queued[p], 100*time.Millisecond)
+		if p < "c" {
+			rtt = x.queued[p]
+		}
+		x.HandleAnswer(x.now, p, x.now.Add(-rtt))
+		x.HandleRTT(x.now, p, x.now.Add(-rtt))
+	}
+	for b, n := range loads {
+		x.sent[b] += uint32(n * d.Seconds())
+	}
+	was, placed := x.crossing(), fmt.Sprint(x.placed(x.use))
+	changed := x.HandleFlows(x.now, x.use, &x.sent)
+	if changed != (was != x.crossing() || placed != fmt.Sprint(x.placed(x.use))) {
+		return fmt.Sprintf("it reports %v for %s, then %s", changed, was, x.crossing())
+	}
+	return x.crossing()
+}
+
+func (x *crossBench) crossing() string {
+	if p, buckets := x.crossed(x.use); buckets != 0 {
+		return fmt.Sprintf("%s %b", p, buckets)
+	}
+	return ""
+}
+
+// begun returns a bench in which a connection that fills path a is crossed with c.
+func begun(t *testing.T) *crossBench {
+	t.Helper()
+	x := newCrossBench(map[string]float64{"a": 100e6, "c": 20e6})
+	x.send(even(1, 100e6), time.Second)
+	if got := x.send(even(1, 95e6), time.Second); got != "c 1" {
+		t.Fatalf("crossed: %q", got)
+	}
+	return x
+}
+
+// Connections are crossed with a long path once the queues of the short ones make these so much longer than the crossed
+// round trip, where no connection takes the long path whole. Of several long paths the fastest is taken.
+func TestCrossing(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		rates  map[string]float64
+		n      int
+		change func(*crossBench)
+		want   string
+	}{
+		"one connection":        {n: 1, want: "c 1"},
+		"two connections":       {n: 2, want: "c 11"},
+		"one whole on the path": {n: 4},
+		"a queue too short":     {n: 1, change: func(x *crossBench) { x.queued["a"] = 78 * ms }},
+		"just long enough":      {n: 1, change: func(x *crossBench) { x.queued["a"] = 79 * ms }, want: "c 1"},
+		"not by the other end":  {n: 1, change: func(x *crossBench) { x.use.Crosses = false }},
+		"each on one path":      {n: 1, change: func(x *crossBench) { x.use.PerFlow = true }},
+		"a path that is late":   {n: 1, change: func(x *crossBench) { x.HandleLate("c") }},
+		"two short paths":       {map[string]float64{"a": 50e6, "b": 50e6, "c": 20e6}, 1, nil, "c 1"},
+		"one of them is empty": {map[string]float64{"a": 50e6, "b": 50e6, "c": 20e6}, 1,
+			func(x *crossBench) { x.queued["b"] = 10 * ms }, ""},
+		"two long paths": {map[string]float64{"a": 100e6, "c": 10e6, "d": 15e6}, 1, nil, "d 1"},
+		"too long a path": {n: 1, change: func(x *crossBench) {
+			x.queued["a"], x.queued["c"] = time.Second, 131*ms
+			x.lengths.by["c"] = length{now: 131 * ms, before: 131 * ms, since: x.now, n: 2}
+		}},
+		"an unknown rate":     {map[string]float64{"a": 100e6, "c": 0}, 1, nil, ""},
+		"little is sent":      {map[string]float64{"a": 400e6, "c": 20e6}, 1, nil, ""},
+		"the long one faster": {map[string]float64{"a": 100e6, "c": 120e6}, 1, nil, "c 1"},
+	} {
+		if c.rates == nil {
+			c.rates = map[string]float64{"a": 100e6, "c": 20e6}
+		}
+		x := newCrossBench(c.rates)
+		if c.rates["c"] == 0 {
+			x.handleRates(map[string]Measured{"a": {Bytes: 100e6, Sure: true}, "c": {Bytes: 20e6}})
+		}
+		if c.change != nil {
+			c.change(x)
+		}
+		x.send(even(c.n, 100e6), time.Second)
+		if got := x.send(even(c.n, 100e6), time.Second); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// An answer of long ago does not say how long a queue is.
+func TestCrossingNeedsAnswers(t *testing.T) {
+	x := newCrossBench(map[string]float64{"a": 100e6, "c": 20e6})
+	x.send(even(1, 100e6), time.Second)
+	x.now = x.now.Add(2 * time.Second)
+	if x.pass(even(1, 300e6)); x.crossing() != "" {
+		t.Errorf("crossed by an answer of three seconds ago: %q", x.crossing())
+	}
+	if got := x.send(even(1, 100e6), time.Second); got != "c 1" {
+		t.Errorf("after a new one: %q", got)
+	}
+}
+
+// What is crossed stays so while it pays, whatever the queues do.
+func TestCrossingStays(t *testing.T) {
+	x := begun(t)
+	x.queued["a"] = 10 * time.Millisecond
+	for i := range 20 {
+		if got := x.send(even(1, 110e6), 300*time.Millisecond); got != "c 1" {
+			t.Fatalf("look %d: %q", i, got)
+		}
+	}
+	if got := x.send(map[uint8]float64{0: 60e6, 7: 50e6}, 300*time.Millisecond); got != "c 10000001" {
+		t.Errorf("a second connection: %q", got)
+	}
+}
+
+// Connections that send less than before are crossed no more: for ten seconds, then twice as long with each time.
+func TestCrossingThatFails(t *testing.T) {
+	x := begun(t)
+	lasts := func() (d time.Duration) {
+		for x.crossing() == "" && d < time.Hour {
+			if x.queued["a"] = 80 * time.Millisecond; d%(30*time.Second) == 0 {
+				x.queued["a"] = 10 * time.Millisecond // or what is its length would be forgotten
+			}
+			x.send(even(1, 95e6), 500*time.Millisecond)
+			d += 500 * time.Millisecond
+		}
+		return d
+	}
+	fail := func() (d time.Duration) {
+		for x.crossing() != "" && d < time.Minute {
+			x.send(even(1, 80e6), 500*time.Millisecond)
+			d += 500 * time.Millisecond
+		}
+		return d
+	}
+	for _, want := range []time.Duration{10, 20, 40, 80, 160, 320, 640, 640} {
+		took := fail()
+		if got := lasts(); took > 2*time.Second || got < want*time.Second || got > want*time.Second+time.Second {
+			t.Fatalf("ended after %v, tried again after %v, want %v s", took, got, int64(want))
+		}
+	}
+	for range 8 {
+		x.send(even(1, 110e6), 500*time.Millisecond) // it pays for once
+	}
+	fail()
+	if got := lasts(); got > 11*time.Second {
+		t.Errorf("after a success the next try comes after %v", got)
+	}
+}
+
+// The crossing ends at once where it cannot go on.
+func TestCrossingEnds(t *testing.T) {
+	for name, change := range map[string]func(*crossBench){
+		"the other end stops":   func(x *crossBench) { x.use.Crosses = false },
+		"nothing is counted":    func(x *crossBench) { x.HandleFlows(x.now, x.use, nil) },
+		"each on one path":      func(x *crossBench) { x.use.PerFlow = true },
+		"the path is gone":      func(x *crossBench) { x.use.Paths, x.use.Long = []string{"a"}, nil },
+		"the path is short now": func(x *crossBench) { x.use.Long = nil },
+		"the path is late":      func(x *crossBench) { x.HandleLate("c") },
+	} {
+		x := begun(t)
+		change(x)
+		x.HandleFlows(x.now.Add(time.Second), x.use, &x.sent)
+		if got := x.crossing(); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// The table has another set for what is crossed, and says which acknowledgements this host crosses.
+func TestCrossingInTable(t *testing.T) {
+	x := begun(t)
+	r := Request[string]{
+		Now: x.use, Begun: true, Paths: x.use.Paths, Several: true, Valid: func(string) bool { return true },
+		Key: func(p string) uint64 { return uint64(p[0]) }, Rates: x.rates,
+	}
+	table := x.Choose(x.now, r).Table
+	for b, set := range table.Sets {
+		want := uint16(1)
+		if b == 0 {
+			want = 3
+		}
+		if set != want {
+			t.Errorf("bucket %d: %b, want %b", b, set, want)
+		}
+	}
+	if table.Across != 3 || table.Longs != 2 || table.Mate != 0 || !table.Crosses("c") || table.Crosses("d") {
+		t.Errorf("across %b, long %b, mate %d", table.Across, table.Longs, table.Mate)
+	}
+	rest := table.Without(func(p string) bool { return p == "c" })
+	if rest.Across != 1 || rest.Longs != 0 || rest.Sets[0] != 1 || rest.Equal(table) {
+		t.Errorf("without the long path: across %b, long %b, bucket 0 %b", rest.Across, rest.Longs, rest.Sets[0])
+	}
+	if rest := table.Without(func(p string) bool { return p == "a" }); rest.Mate != NoHome {
+		t.Errorf("without the short path: mate %d", rest.Mate)
+	}
+	other := *table
+	if other.Longs = 0; other.Equal(table) {
+		t.Error("tables that cross differently count as equal")
+	}
+}
