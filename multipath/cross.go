@@ -15,11 +15,16 @@ import (
 const (
 	crossLasts = time.Second           // what was sent is compared over spans of this length, at least
 	crossFresh = 2 * time.Second       // an older answer does not say how long a path is now
-	crossLeast = 0.9                   // of what connections sent before: with less they are crossed no more,
 	crossFar   = 60 * time.Millisecond // a way back may be longer by so much: TCP takes what is later for lost
+	crossSlack = 30 * time.Millisecond // and by so much more may a queue make the ways there differ at first
 	crossCut   = 0.7                   // what a loss leaves of a window (RFC 9438 §4.6)
+	crossLeast = 0.9                   // of what connections sent before: with less they are crossed no more,
+	crossIdle  = 0.05                  // but with less than this they have just ended
+	crossAfter = 2 * time.Second       // after that, or
 	crossPause = 10 * time.Second      // for so long at first, twice as long with each time in a row,
 	crossFails = 6                     // at most so often
+	crossOld   = time.Minute           // after which those times count no more
+	crossHeavy = 8                     // the part of what the heaviest connection sends that makes another one its like
 )
 
 // crossing is which long path takes turns with the short ones, and what has come of it.
@@ -27,9 +32,10 @@ type crossing[P comparable] struct {
 	on      bool
 	path    P
 	buckets uint64
-	before  float64   // bytes a second that connections had without it
+	before  float64   // bytes a second that connections had without it, at best of late
 	span    float64   // seconds of the present span,
-	sent    float64   // and bytes in it
+	sent    float64   // bytes in it,
+	seen    uint64    // and buckets that sent them
 	first   bool      // it is the first one: the connections get used to it
 	until   time.Time // not to be tried before
 	fails   int       // in a row
@@ -40,6 +46,14 @@ type lately struct {
 	rtt time.Duration
 	at  time.Time
 }
+
+// end ends it for a time.
+func (x *crossing[P]) end(now time.Time, pause time.Duration) {
+	*x = crossing[P]{until: now.Add(pause), fails: x.fails}
+}
+
+// paused is what is left of it where its owner knows nothing of connections any more.
+func (x *crossing[P]) paused() crossing[P] { return crossing[P]{until: x.until, fails: x.fails} }
 
 // crossed returns the long path that takes turns with the short ones, and for the connections of which buckets.
 func (m *Machine[P]) crossed(u Use[P]) (p P, buckets uint64) {
@@ -58,36 +72,60 @@ func (m *Machine[P]) cross(now time.Time, u Use[P], loads map[uint8]float64, sec
 	x, was := &m.places.cross, m.places.cross
 	sum, buckets := 0.0, uint64(0)
 	for b, n := range loads {
-		sum, buckets = sum+n, buckets|1<<b
+		if sum += n; alike(loads, b) {
+			buckets |= 1 << b
+		}
 	}
 	switch {
 	case x.on && (!u.Crosses || !slices.Contains(long, x.path)):
-		x.on = false
+		x.end(now, crossPause)
+	case x.on && sum < crossIdle*min(x.before, short):
+		x.end(now, crossAfter)
 	case x.on:
-		x.buckets |= buckets
-		x.judge(now, sum, seconds, short, buckets)
-	case u.Crosses && sum > short/placeFull && !now.Before(x.until):
-		if p, ok := m.worthCrossing(now, u, long); ok {
-			*x = crossing[P]{on: true, path: p, buckets: buckets, before: min(sum, short), first: true, fails: x.fails}
+		x.buckets, x.seen = x.buckets|buckets, x.seen|buckets
+		x.judge(now, sum, seconds, short)
+	default:
+		full := short / placeFull
+		isFull := sum > full && x.before > full // twice in a row: a look may have begun before they did
+		x.before = max(sum, crossLeast*x.before)
+		if p, ok := m.worthCrossing(now, u, long); ok && isFull && u.Crosses && !now.Before(x.until) {
+			x.begin(now, p, buckets)
 		}
 	}
 	return x.on != was.on || x.on && (x.path != was.path || x.buckets != was.buckets)
 }
 
+// begin begins it.
+func (x *crossing[P]) begin(now time.Time, p P, buckets uint64) {
+	if now.Sub(x.until) > crossOld {
+		x.fails = 0
+	}
+	*x = crossing[P]{on: true, path: p, buckets: buckets, before: x.before, first: true, fails: x.fails}
+}
+
+// alike reports whether a bucket sends about as much as the heaviest one does.
+func alike(loads map[uint8]float64, b uint8) bool {
+	most := 0.0
+	for _, n := range loads {
+		most = max(most, n)
+	}
+	return loads[b] > 0 && loads[b] >= most/crossHeavy
+}
+
 // judge takes what connections have sent, and ends their crossing if it does not pay.
-func (x *crossing[P]) judge(now time.Time, sum, seconds, short float64, buckets uint64) {
+func (x *crossing[P]) judge(now time.Time, sum, seconds, short float64) {
 	x.span += seconds
 	x.sent += sum * seconds
 	if x.span < crossLasts.Seconds() {
 		return
 	}
 	rate, first := x.sent/x.span, x.first
-	x.span, x.sent, x.first, x.buckets = 0, 0, false, buckets
+	x.buckets = x.seen
+	x.span, x.sent, x.seen, x.first = 0, 0, 0, false
 	switch {
 	case first:
-	case rate < crossLeast*x.before:
-		x.on = false
-		x.until = now.Add(crossPause << x.fails)
+	case rate < crossLeast*min(x.before, short):
+		x.end(now, crossPause<<x.fails)
 		x.fails = min(x.fails+1, crossFails)
 	case rate > short:
 		x.fails = 0
@@ -112,8 +150,9 @@ func (m *Machine[P]) worthCrossing(now time.Time, u Use[P], long []P) (best P, o
 	}
 	for _, p := range long {
 		rtt := m.lengths.by[p].rtt().Seconds()
-		crossed, gap := (least+rates*rtt)/2, (rtt-least/rates)/2
-		isWorth := crossCut*queued >= crossed && gap <= crossFar.Seconds() && !m.isLeft(p)
+		crossed, gap := (least+rates*rtt)/2, (rtt-least/rates)/2 // a round trip, times all rates; one way
+		isWorth := crossCut*queued >= crossed && gap <= crossFar.Seconds() && !m.isLeft(p) &&
+			(queued-least)/rates <= 2*gap+crossSlack.Seconds()
 		if isWorth && (!ok || m.rates[p].Bytes > m.rates[best].Bytes) {
 			best, ok = p, true
 		}
@@ -126,7 +165,8 @@ func (m *Machine[P]) worthCrossing(now time.Time, u Use[P], long []P) (best P, o
 func (m *Machine[P]) crossInTable(t *Table[P], u Use[P], short uint16) uint64 {
 	rtt := func(i int) time.Duration { return m.lengths.by[t.Paths[i]].rtt() }
 	least := m.lengths.leastOf(slices.DeleteFunc(slices.Clone(t.Paths), func(p P) bool { return !u.taken(p) }))
-	mate := slices.IndexFunc(t.Paths, func(p P) bool { return u.taken(p) && m.lengths.by[p].rtt() <= least+least/4 })
+	isShort := func(rtt time.Duration) bool { return rtt > 0 && rtt <= least+least/4 }
+	mate := slices.IndexFunc(t.Paths, func(p P) bool { return u.taken(p) && isShort(m.lengths.by[p].rtt()) })
 	if mate < 0 {
 		return 0
 	}

@@ -53,7 +53,7 @@ func (m *Machine[P]) HandleFlows(now time.Time, u Use[P], f *Flows) (changed boo
 	pl := &m.places
 	if f == nil || u.PerFlow || len(u.Long) == 0 {
 		changed = len(pl.long) > 0 || pl.cross.on
-		m.places = placement[P]{}
+		m.places = placement[P]{cross: pl.cross.paused()}
 		return changed
 	}
 	since, was := now.Sub(pl.at), pl.was
@@ -97,7 +97,13 @@ func (m *Machine[P]) place(now time.Time, u Use[P], loads map[uint8]float64,
 	for _, b := range free {
 		filled += loads[b]
 	}
-	quota := m.quotas(short, long, placed, len(loads))
+	many := 0 // connections that are alike: one that sends little takes no path of its own
+	for b := range loads {
+		if _, is := placed[b]; is || alike(loads, b) {
+			many++
+		}
+	}
+	quota := m.quotas(short, long, placed, many)
 	for _, p := range long {
 		own := heaviest(loads, func(b uint8) bool { at, is := placed[b]; return is && at == p })
 		for _, b := range own[min(len(own), quota[p]):] {
@@ -121,7 +127,8 @@ func (m *Machine[P]) placeRates(u Use[P]) (short float64, long []P) {
 	for _, p := range u.Paths {
 		switch r := m.rates[p]; {
 		case !u.taken(p):
-			if r.Sure && !r.Wants && m.lengths.by[p].n >= lengthTwice {
+			isCrossed := m.places.cross.on && p == m.places.cross.path // it stays so while its rate is measured anew
+			if r.Sure && (!r.Wants || isCrossed) && m.lengths.by[p].n >= lengthTwice {
 				long = append(long, p)
 			}
 		case !r.Sure:

@@ -143,10 +143,20 @@ func (x *placeBench) only(rate float64) map[uint8]float64 {
 // The connection that sends most moves: it has the largest window.
 func TestPlaceHeaviest(t *testing.T) {
 	x := newPlaceBench(map[string]float64{"a": 100e6, "c": 20e6})
-	loads := map[uint8]float64{7: 3e6, 8: 30e6, 9: 40e6, 10: 27e6}
+	loads := map[uint8]float64{7: 13e6, 8: 30e6, 9: 40e6, 10: 27e6}
 	x.pass(loads)
 	if got := x.pass(loads); got != "map[9:c]" {
 		t.Errorf("on long paths: %s", got)
+	}
+}
+
+// A connection that sends little beside another one takes no path of its own from it.
+func TestPlaceCountsWhatIsAlike(t *testing.T) {
+	x := newPlaceBench(map[string]float64{"a": 100e6, "c": 100e6})
+	for range 3 {
+		if got := x.pass(map[uint8]float64{7: 3e6, 8: 97e6}); got != "map[]" {
+			t.Errorf("on long paths: %s", got)
+		}
 	}
 }
 

@@ -95,7 +95,9 @@ func (t *Table[P]) Without(gone func(P) bool) *Table[P] {
 			keep |= 1 << i
 		}
 	}
-	out.Across &= keep
+	if out.Across&keep != out.Across {
+		out.Across = 0
+	}
 	if out.Longs &= keep; out.Mate != NoHome && keep>>out.Mate&1 == 0 {
 		out.Mate = NoHome
 	}

@@ -6,7 +6,8 @@
  * there is one, all acknowledgements return by the short path; and while that is longer than both ways of the
  * long path, each returns by the path of its data. Time stamps of TCP show how long the ways there are.
  * Programs cross what they see to need it, without a word of the peer: the worst that data on
- * odd paths bring about is that their own acknowledgements are late.
+ * odd paths bring about is that acknowledgements to that peer are late, and that those to others
+ * come out of order for a moment, as their entries were evicted.
  */
 #ifndef ROAM_ILNP_CROSS_H
 #define ROAM_ILNP_CROSS_H
@@ -15,6 +16,7 @@
 
 #define CROSSED_LASTS 1000 /* ms, from the last data on that came by a long path */
 #define TCP_ENDS 0x07      /* FIN, SYN, RST */
+#define ODDLY_LATE 8000    /* 1/8 ms: the peer's time stamps are no milliseconds */
 
 /* What crossing needs of a TCP header. */
 struct cross_tcp {
@@ -23,12 +25,20 @@ struct cross_tcp {
 	__u8 words, flags;
 };
 
+/* May acknowledgements of the session be crossed? Those of one whose data are not counted are not, as the
+ * compact path notes no way of its packets.
+ */
+static __always_inline int may_cross(const struct session_entry *p)
+{
+	return p->flags & ENTRY_PLACED && p->flags & ENTRY_COUNTED;
+}
+
 /* Does this host cross acknowledgements of the session? */
 __noinline int crosses(const struct session_entry *p)
 {
 	struct flow_table *t;
 
-	if (!p || !(p->flags & ENTRY_PLACED))
+	if (!p || !may_cross(p))
 		return 0;
 	t = table_of(p, 0);
 	return t && t->longs;
@@ -94,14 +104,14 @@ static __always_inline void note_late(struct crossed_flow *f, __u32 stamp, __u32
 /* Notes by which path data of TCP have come. Its header is at an offset. */
 __noinline int note_data_path(struct __sk_buff *skb, const struct session_entry *p, __u32 l3, __u32 at)
 {
-	struct answer_key key = { .proto = IPPROTO_TCP };
 	struct crossed_flow first = {}, *f;
+	struct crossed_key key;
 	__u32 stamp, is_long, header, now;
 	struct cross_tcp tcp;
 	struct flow_table *t;
 	int i;
 
-	if (!p || !(p->flags & ENTRY_PLACED) || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)))
+	if (!p || !may_cross(p) || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)))
 		return 0;
 	header = tcp.words >> 4 << 2;
 	if (skb->len <= at + header)
@@ -111,8 +121,8 @@ __noinline int note_data_path(struct __sk_buff *skb, const struct session_entry 
 	if (i < 0)
 		return 0;
 	is_long = t->longs >> (i & (MAX_PATHS - 1)) & 1;
-	key.near_nid = p->local_nid;
-	key.far_nid = p->remote_nid;
+	key.slot = p->slot;
+	key.birth = p->birth;
 	key.near_port = tcp.to;
 	key.far_port = tcp.from;
 	f = bpf_map_lookup_elem(&crossed_flows, &key);
@@ -123,6 +133,8 @@ __noinline int note_data_path(struct __sk_buff *skb, const struct session_entry 
 	if (!f)
 		return 0;
 	now = now_ms();
+	if (is_long && now - f->at >= CROSSED_LASTS)
+		f->flags = 0; /* another connection may have had these ports */
 	if (is_long) {
 		f->seq = p->seq;
 		f->path = i;
@@ -152,7 +164,7 @@ static __always_inline __u32 way_back(const struct flow_table *t, const struct c
 	__u32 path = f->path & (MAX_PATHS - 1), by_long = f->flags & CROSSED_BY_LONG;
 	__s32 gap = gap_of(t, path), late = f->late[0] - f->late[1];
 
-	if (!(f->flags & CROSSED_LATE_SHORT) || !(f->flags & CROSSED_LATE_LONG) || 2 * late < -gap || late > 8 * gap)
+	if (!(f->flags & CROSSED_LATE_SHORT) || !(f->flags & CROSSED_LATE_LONG) || 2 * late < -gap || late > ODDLY_LATE)
 		return by_long ? t->mate : path;
 	return by_long && 2 * late > gap ? path : t->mate;
 }
@@ -160,7 +172,7 @@ static __always_inline __u32 way_back(const struct flow_table *t, const struct c
 /* Index of the path by which a segment without data returns, whose TCP header is at an offset, or -1: any. */
 __noinline int crossed_path(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
 {
-	struct answer_key key = { .proto = IPPROTO_TCP };
+	struct crossed_key key;
 	struct crossed_flow *f;
 	struct cross_tcp tcp;
 	struct flow_table *t;
@@ -169,8 +181,8 @@ __noinline int crossed_path(struct __sk_buff *skb, const struct session_entry *p
 	if (!p || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)) || tcp.flags & TCP_ENDS ||
 	    skb->len != at + (tcp.words >> 4 << 2))
 		return -1;
-	key.near_nid = p->local_nid;
-	key.far_nid = p->remote_nid;
+	key.slot = p->slot;
+	key.birth = p->birth;
 	key.near_port = tcp.from;
 	key.far_port = tcp.to;
 	f = bpf_map_lookup_elem(&crossed_flows, &key);

@@ -3,7 +3,7 @@
 #ifndef ROAM_ILNP_FLOWRULETYPES_H
 #define ROAM_ILNP_FLOWRULETYPES_H
 
-#include "pathtypes.h"
+#include "types.h"
 
 #define MAX_RULES 32   /* of one set; there is room for two sets: sessions change over one by one */
 #define PORT_RANGES 4
@@ -32,6 +32,14 @@ struct flow_rule {
 struct cgroup_key {
 	__u64 id;
 	__u64 set; /* index of the first rule of the set */
+};
+
+/* A flow of a session by its NIDs and ports. */
+struct answer_key {
+	union half near_nid, far_nid;
+	__be16 near_port, far_port;
+	__u8 proto;
+	__u8 pad[3];
 };
 
 struct {

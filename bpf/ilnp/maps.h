@@ -183,7 +183,7 @@ struct {
 	/* Of which connections are acknowledgements crossed, and by which path did their data come last? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
-	__type(key, struct answer_key);
+	__type(key, struct crossed_key);
 	__type(value, struct crossed_flow);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } crossed_flows SEC(".maps");

@@ -58,18 +58,16 @@ struct flow_table {
 	struct path_turns turns;   /* of those with several paths; the first one's are compared with */
 };
 
-/* A flow of a session by its NIDs and ports. */
-struct answer_key {
-	union half near_nid, far_nid;
-	__be16 near_port, far_port;
-	__u8 proto;
-	__u8 pad[3];
-};
-
 enum crossed_flags {
 	CROSSED_BY_LONG = 1,     /* the last data came by the long path */
 	CROSSED_LATE_SHORT = 2,  /* late[0] is known, */
 	CROSSED_LATE_LONG = 4,   /* and late[1] */
+};
+
+/* A TCP connection of a session that has used a slot. */
+struct crossed_key {
+	__u32 slot, birth;
+	__be16 near_port, far_port;
 };
 
 /* A TCP connection of which data come by a long path, too: see cross.h. */

@@ -117,6 +117,8 @@ func TestHostFindings(t *testing.T) {
 			[]string{"warning daemon: roam is 1.1 and the running roamd is 1.0"}},
 		"a part is missing": {func(f *Facts) { f.Daemon.Warnings = []string{"port 53 is taken"} },
 			[]string{"warning daemon: a part of the daemon has failed: port 53 is taken"}},
+		"a rule without effect": {func(f *Facts) { f.Daemon.Notes = []string{"rule 2: no link is named wwan0"} },
+			[]string{"note config: rule 2: no link is named wwan0"}},
 		"a role fails": {func(f *Facts) {
 			withRole(f, control.RoleStatus{State: control.RoleFailed, Error: "no BTF", Do: "see roam.conf:3"})
 		}, []string{"fault role observer: the role does not run: no BTF > see roam.conf:3"}},

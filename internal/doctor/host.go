@@ -35,6 +35,9 @@ func lookDaemon(e *examination, f Facts) {
 		}
 		e.add(Warning, "daemon", "", "a part of the daemon has failed: %s", w)
 	}
+	for _, n := range s.Notes {
+		e.add(Note, "config", "", "%s", n)
+	}
 	if f.Incomplete != "" {
 		e.add(Fault, "daemon", "run `roam doctor` again; if that does not help, look at the daemon's log",
 			"the daemon answered only in part: %s; what depends on the rest is not checked", f.Incomplete)

@@ -153,6 +153,14 @@ type bpfCrossedFlow struct {
 	Flags bpfCrossedFlags
 }
 
+type bpfCrossedKey struct {
+	_        structs.HostLayout
+	Slot     uint32
+	Birth    uint32
+	NearPort uint16
+	FarPort  uint16
+}
+
 type bpfEntryFlags uint32
 
 const (

@@ -86,7 +86,7 @@ func TestAcknowledgementsAreCrossed(t *testing.T) {
 			t.Errorf("%s leaves from %v", name, got)
 		}
 	}
-	for _, k := range keysOf[bpfAnswerKey, bpfCrossedFlow](r.objs.CrossedFlows) {
+	for _, k := range keysOf[bpfCrossedKey, bpfCrossedFlow](r.objs.CrossedFlows) {
 		var f bpfCrossedFlow
 		r.must(r.objs.CrossedFlows.Lookup(&k, &f))
 		f.At -= 1000

@@ -9,7 +9,6 @@ import (
 	"reflect"
 
 	"roam"
-	"roam/wire/ip6"
 	"roam/wire/xlate/decide"
 )
 
@@ -229,9 +228,9 @@ func wrongCrossed(now, before, after *decide.State) (wrong []string) {
 	return wrong
 }
 
-func modelCrossed(k bpfAnswerKey) decide.CrossedKey {
+func modelCrossed(k bpfCrossedKey) decide.CrossedKey {
 	return decide.CrossedKey{
-		Near: k.NearNid.nid(), Far: k.FarNid.nid(), NearPort: swapped(k.NearPort), FarPort: swapped(k.FarPort),
+		Slot: k.Slot, Birth: k.Birth, NearPort: swapped(k.NearPort), FarPort: swapped(k.FarPort),
 	}
 }
 
@@ -245,9 +244,7 @@ func (g *gen) crossings(w *world, p bpfSessionEntry) {
 			if !g.in(3) {
 				continue
 			}
-			k := bpfAnswerKey{
-				NearNid: p.LocalNid, FarNid: p.RemoteNid, NearPort: swapped(own), FarPort: swapped(remote), Proto: ip6.TCP,
-			}
+			k := bpfCrossedKey{Slot: p.Slot, Birth: p.Birth, NearPort: swapped(own), FarPort: swapped(remote)}
 			now := uint32(g.now / 1e6)
 			w.crossed[k] = bpfCrossedFlow{
 				Seq: p.Seq - pick[uint32](g, 0, 0, 0, 1), At: now - pick[uint32](g, 0, 500, 900, 1100, 1<<31),

@@ -39,7 +39,7 @@ type world struct {
 	allowances map[bpfAllowanceKey]bpfAllowance
 	counts     map[bpfPathKey]bpfPathCounts
 	tables     map[bpfTableKey]bpfFlowTable
-	crossed    map[bpfAnswerKey]bpfCrossedFlow
+	crossed    map[bpfCrossedKey]bpfCrossedFlow
 	keys       map[bpfSlotUser]bpfUpdateKey
 	marks      decide.Marks
 }
@@ -49,10 +49,10 @@ func newWorld() *world {
 		known: map[bpfHalf]uint8{}, places: map[bpfAddr]uint8{}, sources: map[bpfAllowanceKey]uint8{},
 		collisions: map[bpfCollisionKey]bpfSessionKey{}, obstructed: map[bpfObstructionKey]uint8{},
 		pending: map[bpfSessionKey]bpfPendingPeer{}, plainNodes: map[bpfSessionKey]uint8{},
-		fragmented: map[bpfFragmentKey]uint64{}, plainFlows: map[bpfFlowKey]bpfFlowEnds{}, allowances: map[bpfAllowanceKey]bpfAllowance{},
-		counts: map[bpfPathKey]bpfPathCounts{}, tables: map[bpfTableKey]bpfFlowTable{},
-		keys: map[bpfSlotUser]bpfUpdateKey{}, crossed: map[bpfAnswerKey]bpfCrossedFlow{},
-		marks: decide.Marks{Of: map[uint16]uint32{}},
+		fragmented: map[bpfFragmentKey]uint64{}, plainFlows: map[bpfFlowKey]bpfFlowEnds{},
+		allowances: map[bpfAllowanceKey]bpfAllowance{}, counts: map[bpfPathKey]bpfPathCounts{},
+		tables: map[bpfTableKey]bpfFlowTable{}, keys: map[bpfSlotUser]bpfUpdateKey{},
+		crossed: map[bpfCrossedKey]bpfCrossedFlow{}, marks: decide.Marks{Of: map[uint16]uint32{}},
 	}
 }
 
@@ -212,7 +212,7 @@ func (r *decideRig) reread() {
 	read(r, r.objs.Allowances, w.allowances, ks)
 	read(r, r.objs.PathCounts, w.counts, keysOf[bpfPathKey, bpfPathCounts](r.objs.PathCounts))
 	read(r, r.objs.FlowTables, w.tables, nil)
-	read(r, r.objs.CrossedFlows, w.crossed, keysOf[bpfAnswerKey, bpfCrossedFlow](r.objs.CrossedFlows))
+	read(r, r.objs.CrossedFlows, w.crossed, keysOf[bpfCrossedKey, bpfCrossedFlow](r.objs.CrossedFlows))
 	read(r, r.objs.UpdateKeys, w.keys, nil)
 	for i := range w.windows {
 		r.must(r.objs.RateWindows.Lookup(uint32(i), &w.windows[i]))

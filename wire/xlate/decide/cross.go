@@ -12,13 +12,14 @@ import (
 const CrossedLongs = 4
 
 const (
+	oddlyLate    = 8000 // 1/8 ms: the peer's time stamps are no milliseconds
 	crossedLasts = 1000 // ms, from the last data on that came by a long path
 	flagEnds     = 0x07 // FIN, SYN, RST
 )
 
-// CrossedKey is a TCP connection of a session by NIDs and ports, this host's first.
+// CrossedKey is a TCP connection of a session that has used a slot.
 type CrossedKey struct {
-	Near, Far         roam.NID
+	Slot, Birth       uint32
 	NearPort, FarPort uint16
 }
 
@@ -53,7 +54,7 @@ func (f CrossedFlow) back(t *FlowTable) uint8 {
 	path := f.Path & 15
 	gap := 8 * int32(t.Gaps[bits.OnesCount16(t.Longs&(1<<path-1))&(CrossedLongs-1)])
 	late := f.Late[0] - f.Late[1]
-	switch crosses := !f.Known[0] || !f.Known[1] || 2*late < -gap || late > 8*gap; {
+	switch crosses := !f.Known[0] || !f.Known[1] || 2*late < -gap || late > oddlyLate; {
 	case crosses && !f.ByLong, !crosses && f.ByLong && 2*late > gap:
 		return path
 	}
@@ -66,7 +67,9 @@ func (p *Session) bucket(ports uint32) uint32 {
 }
 
 // crosses reports whether this host crosses acknowledgements of the session.
-func (p *Session) crosses() bool { return p.is(Placed) && p.Table != nil && p.Table.Longs != 0 }
+func (p *Session) crosses() bool {
+	return p.is(Placed) && p.is(Counted) && p.Table != nil && p.Table.Longs != 0
+}
 
 // noteDataPath notes by which path data of TCP have come.
 func noteDataPath(t *step, p *Session) {
@@ -74,7 +77,7 @@ func noteDataPath(t *step, p *Session) {
 		return
 	}
 	from, to, _ := t.k.ports(t.c.at)
-	k := CrossedKey{p.LocalNID, p.RemoteNID, to, from}
+	k := CrossedKey{p.Slot, p.Birth, to, from}
 	i := t.s.pathBack(p, t.src.L64, t.dst.L64)
 	if i < 0 {
 		return
@@ -82,6 +85,9 @@ func noteDataPath(t *step, p *Session) {
 	f, known := t.s.Crossed[k]
 	isLong, now := int(p.Table.Longs>>i&1), uint32(t.now/millisecond)
 	if f.ByLong = isLong == 1; f.ByLong {
+		if now-f.At >= crossedLasts {
+			f.Known = [2]bool{} // another connection may have had these ports
+		}
 		f.Seq, f.Path, f.At = p.Seq, uint8(i), now
 	} else if !known {
 		return
@@ -97,8 +103,11 @@ func tcpBody(t *step) (n int, ok bool) {
 	if t.c.proto != ip6.TCP || !t.c.isWhole() {
 		return 0, false
 	}
-	words, ok := t.k.byteAt(t.c.at + ip6.TCPDataOffsetAt)
-	return t.k.Len - t.c.at - int(words>>4)*4, ok
+	b, ok := t.k.load(t.c.at, 16)
+	if !ok {
+		return 0, false
+	}
+	return t.k.Len - t.c.at - int(b[ip6.TCPDataOffsetAt]>>4)*4, true
 }
 
 // timeStamp returns the time stamp of a segment, in the place where common stacks have it.
@@ -127,7 +136,7 @@ func crossedPath(t outward, p *Session, flags uint8) int {
 		return -1
 	}
 	from, to, _ := t.k.ports(t.c.at)
-	c, known := t.s.Crossed[CrossedKey{p.LocalNID, p.RemoteNID, from, to}]
+	c, known := t.s.Crossed[CrossedKey{p.Slot, p.Birth, from, to}]
 	if !known || c.Seq != p.Seq || uint32(t.now/millisecond)-c.At >= crossedLasts {
 		return -1
 	}
