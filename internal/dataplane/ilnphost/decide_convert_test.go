@@ -220,12 +220,17 @@ func modelCrossedFlow(v bpfCrossedFlow) decide.CrossedFlow {
 	}
 }
 
-// wrongCrossed is what differs of the connections that are crossed: they are as at one of two moments, or between these.
+// wrongCrossed is what differs of the connections that are crossed: they are as at one of two moments, or between.
 func wrongCrossed(now, before, after *decide.State) (wrong []string) {
 	if len(now.Crossed) != len(before.Crossed) {
 		return []string{fmt.Sprintf("crossed flows %v, want %v", now.Crossed, before.Crossed)}
 	}
-	between := func(x, a, b uint32) bool { return x-a <= b-a || a-x <= a-b }
+	between := func(x, a, b uint32) bool { // numbers that wrap
+		if int32(b-a) < 0 {
+			a, b = b, a
+		}
+		return x-a <= b-a
+	}
 	for k, got := range now.Crossed {
 		a, known := before.Crossed[k]
 		b, same := after.Crossed[k], got
