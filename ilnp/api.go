@@ -119,6 +119,7 @@ const (
 	SeenQueue                     // segments of TCP wait on the way, in a session with several paths: Key
 	SeenAcked                     // as SeenPending, of a packet that acknowledges our SYN-ACK, which went to Remote
 	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenPending, of which nobody may have heard
+	SeenStretched                 // windows follow a Stretch that Holds, of these connections: Key, Connections
 	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
 )
 
@@ -129,13 +130,14 @@ type Observation struct {
 	Remote       roam.ILV         // the correspondent as it stood on the wire
 	Local        roam.LinkLocator // where the packet came in
 	LocalNID     roam.NID
-	Nonce        Nonce     // of the packet
-	OwnNonce     Nonce     // the nonce that the pending peer answers with
-	Found        FoundRule // of a packet that shows it
-	Encapsulated bool      // the nonce came in UDP
-	Held         bool      // the packet waits until its sender is validated: Admit, or Dismiss
-	Bytes        int       // of the packet, from its IPv6 header
-	Packets      int       // SeenMore: how many came; SeenPending: how many had gone to the pending peer that is answered there
+	Nonce        Nonce       // of the packet
+	OwnNonce     Nonce       // the nonce that the pending peer answers with
+	Found        FoundRule   // of a packet that shows it
+	Encapsulated bool        // the nonce came in UDP
+	Held         bool        // the packet waits until its sender is validated: Admit, or Dismiss
+	Bytes        int         // of the packet, from its IPv6 header
+	Connections  [][2]uint16 // by our port and that of the peer
+	Packets      int         // SeenMore: how many came; SeenPending: how many had gone to the pending peer that is answered there
 }
 
 // Activity is what the data plane counted for one pair, read periodically.
@@ -306,6 +308,13 @@ type PathsChanged struct {
 	RTT time.Duration // 0: unknown
 }
 
+// Stretch has the congestion windows of connections follow a change of their round trip; of one that Holds,
+// SeenStretched is to tell (package tcpassist).
+type Stretch struct {
+	Key SessionKey
+	multipath.Stretch
+}
+
 // Notify tells people and traces what happened.
 type Notify struct{ Event Event }
 
@@ -319,6 +328,7 @@ func (Admit) output()    {}
 func (Dismiss) output()  {}
 func (Abandon) output()  {}
 func (Notify) output()   {}
+func (Stretch) output()  {}
 
 func (PathsChanged) output() {}
 

@@ -72,6 +72,8 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 		c.handleStall(now, s)
 	case o.Trigger == SeenQueue:
 		c.handleQueue(now, s)
+	case o.Trigger == SeenStretched:
+		crossings{&c.steering}.stretched(now, s, o.Connections)
 	case o.Trigger == SeenLife:
 		s.lastRx = now
 		c.heard(now, s)

@@ -32,6 +32,7 @@ func (c *steering) choose(now time.Time, s *session, p *Entry) {
 		Rates: c.ratesOf(now, s, p.Paths), Told: s.reports.told, Valid: isValid, Key: pathKey, Rules: c.demandsOf(s, *p),
 	})
 	p.Long, p.Costs, p.Table, p.RuleTables = choice.Long, choice.Costs, choice.Table, choice.Rules
+	crossings{c}.follow(now, s)
 }
 
 // pathKey is the same at both ends of a path.
@@ -127,6 +128,7 @@ func (c *steering) placeFlows(now time.Time, s *session, sent *multipath.Flows) 
 	if s.multipath.HandleFlows(now, s.use(), sent) {
 		c.upsert(now, s, s.entry.Paths)
 	}
+	crossings{c}.follow(now, s)
 }
 
 // placed returns the long path of each bucket of connections that takes one.

@@ -151,6 +151,9 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		return
 	}
 	s.reports.crosses = r.Crosses
+	if r.Cross && pr.cross != (ilnpwire.Connections{}) {
+		crossings{&c.steering}.begin(now, s)
+	}
 	c.takeCost(now, s, pr)
 	if (pr.about != Path{}) {
 		c.takeAlive(now, s, pr, r)

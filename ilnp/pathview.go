@@ -93,7 +93,7 @@ func (s *session) whyPath(v PathView) string {
 	case used && s.isPlaced(p):
 		return "in use, for whole TCP connections"
 	case used && s.entry.crosses(p):
-		return "in use, acknowledgements cross"
+		return "in use beside shorter paths"
 	case used && s.multipath.IsLate(p):
 		return "in use, late: TCP waits for its rate"
 	case used && slices.Contains(s.entry.Long, p):

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // token is what an echo request carries and only its receiver can repeat.
@@ -24,11 +25,12 @@ type probe struct {
 
 	sizing bool // it asks for the size that the path takes, and for nothing else
 
-	report  bool       // it asks for a report,
-	sealed  bool       // with a MAC,
-	counts  bool       // and that data be counted along the path
-	cost    uint8      // what that costs by its measured rate
-	answers bool       // and flows that this host marks answered on their paths
+	report  bool  // it asks for a report,
+	sealed  bool  // with a MAC,
+	counts  bool  // and that data be counted along the path
+	cost    uint8 // what that costs by its measured rate
+	answers bool  // and flows that this host marks answered on their paths
+	cross   ilnpwire.Connections
 	counted bool       // this host counts the data:
 	left    PathCounts // what it had when the probe left
 

@@ -8,6 +8,7 @@ import (
 
 	"roam"
 	"roam/multipath"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // How long packets carry the nonce after the session's start and after a change
@@ -81,7 +82,8 @@ type session struct {
 	askedWays      map[Path]askedWay  // updates that ask along paths that are not in use
 	reports        pathReports
 	left           []leftPath // whose losses are not known yet
-	sent           tokens     // probes under way
+	crosses        ilnpwire.Connections
+	sent           tokens // probes under way
 	monitored      time.Time
 	validateNext   time.Time  // when unvalidated locators and dead paths are asked again
 	asksByRecord   bool       // that it runs Roam is remembered of an earlier session
@@ -163,6 +165,8 @@ func (c *Core) sessionTimeout(now time.Time, s *session, t timer) {
 		c.idleTimeout(now, s)
 	case timerLength:
 		c.lengthTimeout(now, s)
+	case timerCross:
+		crossings{&c.steering}.timeout(now, s)
 	case timerLoss:
 		c.lossTimeout(now, s)
 	case timerReturn:

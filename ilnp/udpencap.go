@@ -170,6 +170,7 @@ func (c *sender) buildProbe(src, dst roam.ILV, nonce Nonce, t token, pr probe) (
 		e.Data = ilnpwire.Report{
 			PerFlow: pr.flow, Counted: pr.counts, Answers: pr.answers, Cost: pr.cost, Sealed: pr.sealed,
 			Other: pr.about != Path{}, Near: pr.about.Remote, Far: pr.about.Local.L64,
+			Cross: pr.cross != ilnpwire.Connections{}, Connections: pr.cross,
 		}.AppendRequest(nil, t)
 	} else if pr.flow {
 		e.Data = append(e.Data, make([]byte, 4)...) // by the length its programs know (bpf/ilnp/control.h)

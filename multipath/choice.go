@@ -53,7 +53,8 @@ func (m *Machine[P]) Choose(now time.Time, r Request[P]) (c Choice[P]) {
 		c.Long = m.long(r.Now, r.Paths)
 	}
 	if len(c.Long) > 0 && r.Begun && len(r.Now.Long) == 0 {
-		m.places = placement[P]{at: now, cross: m.places.cross.paused()} // bytes are counted from now on
+		// Bytes are counted from now on.
+		m.places = placement[P]{at: now, next: now.Add(placeEvery), cross: m.places.cross.stop(now)}
 	}
 	u := Use[P]{Paths: r.Paths, Long: c.Long, PerFlow: r.Now.PerFlow, Crosses: r.Now.Crosses}
 	if c.Costs = m.queues.costsOf(r.Paths); len(u.Paths)-len(u.Long) < 2 || u.PerFlow {

@@ -17,14 +17,16 @@ const (
 	crossFresh = 2 * time.Second       // an older answer does not say how long a path is now
 	crossFar   = 60 * time.Millisecond // a way back may be longer by so much: TCP takes what is later for lost
 	crossSlack = 30 * time.Millisecond // and by so much more may a queue make the ways there differ at first
-	crossCut   = 0.7                   // what a loss leaves of a window (RFC 9438 §4.6)
-	crossLeast = 0.9                   // of what connections sent before: with less they are crossed no more,
-	crossIdle  = 0.05                  // but with less than this they have just ended
-	crossAfter = 2 * time.Second       // after that, or
-	crossPause = 10 * time.Second      // for so long at first, twice as long with each time in a row,
-	crossFails = 6                     // at most so often
-	crossOld   = time.Minute           // after which those times count no more
-	crossHeavy = 8                     // the part of what the heaviest connection sends that makes another one its like
+	// Data that are later than the long path alone has them are lost: what is sent at once may wait for so long.
+	crossJitter = 40 * time.Millisecond
+	crossCut    = 0.7              // what a loss leaves of a window (RFC 9438 §4.6)
+	crossLeast  = 0.9              // of what connections sent before: with less they are crossed no more,
+	crossIdle   = 0.05             // but with less than this they have just ended
+	crossAfter  = 2 * time.Second  // after that, or
+	crossPause  = 10 * time.Second // for so long at first, twice as long with each time in a row,
+	crossFails  = 6                // at most so often
+	crossOld    = time.Minute      // after which those times count no more
+	crossHeavy  = 8                // the part of what the heaviest connection sends that makes another one its like
 )
 
 // crossing is which long path takes turns with the short ones, and what has come of it.
@@ -39,6 +41,7 @@ type crossing[P comparable] struct {
 	first   bool      // it is the first one: the connections get used to it
 	until   time.Time // not to be tried before
 	fails   int       // in a row
+	stretch stretching
 }
 
 // lately is what the last answer of a path has shown.
@@ -49,11 +52,15 @@ type lately struct {
 
 // end ends it for a time.
 func (x *crossing[P]) end(now time.Time, pause time.Duration) {
-	*x = crossing[P]{until: now.Add(pause), fails: x.fails}
+	x.stretch.end(now)
+	*x = crossing[P]{until: now.Add(pause), fails: x.fails, stretch: x.stretch}
 }
 
-// paused is what is left of it where its owner knows nothing of connections any more.
-func (x *crossing[P]) paused() crossing[P] { return crossing[P]{until: x.until, fails: x.fails} }
+// stop ends it where its owner knows nothing of connections any more.
+func (x *crossing[P]) stop(now time.Time) crossing[P] {
+	x.stretch.end(now)
+	return crossing[P]{until: x.until, fails: x.fails, stretch: x.stretch}
+}
 
 // crossed returns the long path that takes turns with the short ones, and for the connections of which buckets.
 func (m *Machine[P]) crossed(u Use[P]) (p P, buckets uint64) {
@@ -82,13 +89,35 @@ func (m *Machine[P]) cross(now time.Time, u Use[P], loads map[uint8]float64, sec
 	case x.on && sum < crossIdle*min(x.before, short):
 		x.end(now, crossAfter)
 	case x.on:
-		x.buckets, x.seen = x.buckets|buckets, x.seen|buckets
+		if x.stretch.gap == 0 {
+			x.buckets |= buckets
+		}
+		queued, least, rates := m.shortTrips(now, u)
+		queue := time.Duration((queued - least) / max(rates, 1) * float64(time.Second))
+		x.stretch.follow(now, m.carried(short, x.path), queue)
+		x.seen |= buckets
 		x.judge(now, sum, seconds, short)
+	case x.stretch.isAsking():
+		if !u.Crosses || !slices.Contains(long, x.path) || sum < crossIdle*min(x.before, short) {
+			x.end(now, crossPause)
+		}
 	default:
 		full := short / placeFull
 		isFull := sum > full && x.before > full // twice in a row: a look may have begun before they did
+		begins := sum > full && !isFull
 		x.before = max(sum, crossLeast*x.before)
-		if p, ok := m.worthCrossing(now, u, long); ok && isFull && u.Crosses && !now.Before(x.until) {
+		if len(long) == 0 || !u.Crosses || now.Before(x.until) || !x.stretch.at.IsZero() {
+			break
+		}
+		if begins {
+			m.places.next = now.Add(placeEvery)
+		}
+		if !isFull {
+			break
+		}
+		if p, ok := m.worthCrossing(now, u, long, true); ok && !now.Before(x.stretch.not) {
+			m.askWindows(now, u, p, buckets, short)
+		} else if p, ok := m.worthCrossing(now, u, long, false); ok {
 			x.begin(now, p, buckets)
 		}
 	}
@@ -100,7 +129,9 @@ func (x *crossing[P]) begin(now time.Time, p P, buckets uint64) {
 	if now.Sub(x.until) > crossOld {
 		x.fails = 0
 	}
-	*x = crossing[P]{on: true, path: p, buckets: buckets, before: x.before, first: true, fails: x.fails}
+	*x = crossing[P]{
+		on: true, path: p, buckets: buckets, before: x.before, first: true, fails: x.fails, stretch: x.stretch,
+	}
 }
 
 // alike reports whether a bucket sends about as much as the heaviest one does.
@@ -120,7 +151,9 @@ func (x *crossing[P]) judge(now time.Time, sum, seconds, short float64) {
 		return
 	}
 	rate, first := x.sent/x.span, x.first
-	x.buckets = x.seen
+	if x.stretch.gap == 0 { // else windows are as a long path has them
+		x.buckets &= x.seen
+	}
 	x.span, x.sent, x.seen, x.first = 0, 0, 0, false
 	switch {
 	case first:
@@ -133,51 +166,55 @@ func (x *crossing[P]) judge(now time.Time, sum, seconds, short float64) {
 }
 
 // worthCrossing returns the fastest long path by which a round trip, with crossed acknowledgements, takes no longer
-// than a loss would leave of what the queues of the short paths have it take now.
-func (m *Machine[P]) worthCrossing(now time.Time, u Use[P], long []P) (best P, ok bool) {
-	var queued, least, rates float64
-	for _, p := range u.Paths {
-		if !u.taken(p) {
-			continue
-		}
-		last, rate := m.lately[p], m.rates[p].Bytes
-		if now.Sub(last.at) > crossFresh {
-			return best, false
-		}
-		rates += rate
-		queued += rate * last.rtt.Seconds()
-		least += rate * m.lengths.by[p].rtt().Seconds()
+// than a loss would leave of what the queues of the short paths have it take now; or, where windows follow the round
+// trip, one that is not too long for that.
+func (m *Machine[P]) worthCrossing(now time.Time, u Use[P], long []P, windows bool) (best P, ok bool) {
+	queued, least, rates := m.shortTrips(now, u)
+	if rates == 0 {
+		return best, false
 	}
 	for _, p := range long {
 		rtt := m.lengths.by[p].rtt().Seconds()
 		crossed, gap := (least+rates*rtt)/2, (rtt-least/rates)/2 // a round trip, times all rates; one way
-		isWorth := crossCut*queued >= crossed && gap <= crossFar.Seconds() && !m.isLeft(p) &&
+		isWorth := crossCut*queued >= crossed && gap <= crossFar.Seconds() &&
 			(queued-least)/rates <= 2*gap+crossSlack.Seconds()
-		if isWorth && (!ok || m.rates[p].Bytes > m.rates[best].Bytes) {
+		if windows {
+			isWorth = gap >= stretchNear.Seconds() && gap <= stretchFar.Seconds() && m.rates[p].Bytes > rates/stretchPays
+		}
+		if isWorth && !m.isLeft(p) && (!ok || m.rates[p].Bytes > m.rates[best].Bytes) {
 			best, ok = p, true
 		}
 	}
 	return best, ok
 }
 
-// crossInTable writes into a table which acknowledgements this host crosses, and which paths connections take whose
-// acknowledgements the other end crosses. It returns the buckets of these.
-func (m *Machine[P]) crossInTable(t *Table[P], u Use[P], short uint16) uint64 {
-	rtt := func(i int) time.Duration { return m.lengths.by[t.Paths[i]].rtt() }
-	least := m.lengths.leastOf(slices.DeleteFunc(slices.Clone(t.Paths), func(p P) bool { return !u.taken(p) }))
-	isShort := func(rtt time.Duration) bool { return rtt > 0 && rtt <= least+least/4 }
-	mate := slices.IndexFunc(t.Paths, func(p P) bool { return u.taken(p) && isShort(m.lengths.by[p].rtt()) })
-	if mate < 0 {
-		return 0
-	}
-	for i, p := range t.Paths {
-		if gap := (rtt(i) - rtt(mate)) / 2; short>>i&1 == 0 && gap > 0 && !m.isLeft(p) {
-			t.Longs |= 1 << i
-			t.Gaps[i] = m.gapOf(p, gap)
+// shortTrips returns the round trips of the short paths, now and without queues, each times its rate, and the sum of
+// these rates; 0: not all are known.
+func (m *Machine[P]) shortTrips(now time.Time, u Use[P]) (queued, least, rates float64) {
+	for _, p := range u.Paths {
+		if !u.taken(p) {
+			continue
 		}
+		last, rate := m.lately[p], m.rates[p].Bytes
+		if now.Sub(last.at) > crossFresh {
+			return 0, 0, 0
+		}
+		rates += rate
+		queued += rate * last.rtt.Seconds()
+		least += rate * m.lengths.by[p].rtt().Seconds()
 	}
-	if t.Longs != 0 { // else it would change with each measurement
-		t.Mate = uint8(mate)
+	return queued, least, rates
+}
+
+// crossInTable writes into a table how late this host tells of what is missing, and which paths connections take that
+// have a long one beside short ones. It returns the buckets of these.
+func (m *Machine[P]) crossInTable(t *Table[P], u Use[P], short uint16) uint64 {
+	least := m.lengths.leastOf(slices.DeleteFunc(slices.Clone(t.Paths), func(p P) bool { return !u.taken(p) }))
+	for i, p := range t.Paths {
+		if more := m.lengths.by[p].rtt() - least; least > 0 && short>>i&1 == 0 && more > 0 && !m.isLeft(p) {
+			t.Longs |= 1 << i
+			t.Waits[i] = m.waitOf(p, more/2+crossJitter)
+		}
 	}
 	p, crossed := m.crossed(u)
 	if crossed != 0 {
@@ -186,16 +223,16 @@ func (m *Machine[P]) crossInTable(t *Table[P], u Use[P], short uint16) uint64 {
 	return crossed
 }
 
-// gapOf returns a gap as it was before, unless it has changed by a quarter: a table is not written anew with each
+// waitOf returns a time as it was before, unless it has changed by a quarter: a table is not written anew with each
 // measurement.
-func (m *Machine[P]) gapOf(p P, gap time.Duration) time.Duration {
-	gap = max(gap.Round(time.Millisecond), time.Millisecond)
-	if was := m.gaps[p]; (gap - was).Abs() <= was/4 {
+func (m *Machine[P]) waitOf(p P, wait time.Duration) time.Duration {
+	wait = wait.Round(time.Millisecond)
+	if was := m.later[p]; (wait - was).Abs() <= was/4 {
 		return was
 	}
-	if m.gaps == nil {
-		m.gaps = make(map[P]time.Duration)
+	if m.later == nil {
+		m.later = make(map[P]time.Duration)
 	}
-	m.gaps[p] = gap
-	return gap
+	m.later[p] = wait
+	return wait
 }

@@ -31,7 +31,7 @@ type Machine[P comparable] struct {
 	shown   Spread
 	late    map[P]bool // paths that TCP has left until their rate is measured anew
 	lately  map[P]lately
-	gaps    map[P]time.Duration // by how much longer the way back is along a long path
+	later   map[P]time.Duration // how late this host tells of what is missing where data come by a long path
 }
 
 // HandleAnswer takes the answer to a probe that was sent along a path.
@@ -165,7 +165,7 @@ func (m *Machine[P]) Forget(gone func(P) bool) {
 	m.lengths.forget(gone)
 	m.queues.forget(gone)
 	maps.DeleteFunc(m.lately, func(p P, _ lately) bool { return gone(p) })
-	maps.DeleteFunc(m.gaps, func(p P, _ time.Duration) bool { return gone(p) })
+	maps.DeleteFunc(m.later, func(p P, _ time.Duration) bool { return gone(p) })
 }
 
 // Spread is how TCP is spread over several paths; all else is spread by packet.

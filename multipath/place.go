@@ -26,6 +26,7 @@ type Flows [Buckets]uint32
 // placement is which buckets take long paths whole.
 type placement[P comparable] struct {
 	at    time.Time // of the last look, or when counting began; zero: neither is known
+	next  time.Time // the next look should not be later; zero: whenever it is
 	was   Flows
 	long  map[uint8]P
 	cross crossing[P]
@@ -53,14 +54,14 @@ func (m *Machine[P]) HandleFlows(now time.Time, u Use[P], f *Flows) (changed boo
 	pl := &m.places
 	if f == nil || u.PerFlow || len(u.Long) == 0 {
 		changed = len(pl.long) > 0 || pl.cross.on
-		m.places = placement[P]{cross: pl.cross.paused()}
+		m.places = placement[P]{cross: pl.cross.stop(now)}
 		return changed
 	}
 	since, was := now.Sub(pl.at), pl.was
 	if since >= 0 && since < placeEvery {
 		return false
 	}
-	pl.at, pl.was = now, *f
+	pl.at, pl.was, pl.next = now, *f, time.Time{}
 	if since < 0 || since > placeMost {
 		return false
 	}
@@ -121,13 +122,20 @@ func (m *Machine[P]) place(now time.Time, u Use[P], loads map[uint8]float64,
 	return placed, m.cross(now, u, loads, seconds, short, long)
 }
 
+// NextLook returns when HandleFlows should be told of the connections, since they seem to have begun to fill the short
+// paths; false: it is not urgent.
+func (m *Machine[P]) NextLook() (at time.Time, ok bool) {
+	return m.places.next, !m.places.next.IsZero()
+}
+
 // placeRates returns the rate of the paths that TCP's segments are spread over, 0 if it is not
 // known, and the long paths that are known to be so and whose rate is.
 func (m *Machine[P]) placeRates(u Use[P]) (short float64, long []P) {
 	for _, p := range u.Paths {
 		switch r := m.rates[p]; {
 		case !u.taken(p):
-			isCrossed := m.places.cross.on && p == m.places.cross.path // it stays so while its rate is measured anew
+			x := &m.places.cross
+			isCrossed := (x.on || x.stretch.isAsking()) && p == x.path // it stays so while its rate is measured anew
 			if r.Sure && (!r.Wants || isCrossed) && m.lengths.by[p].n >= lengthTwice {
 				long = append(long, p)
 			}

@@ -24,11 +24,10 @@ type Table[P comparable] struct {
 	Sets  [Buckets]uint16 // bit i: packets may take Paths[i]; several take turns, the same ones in all other buckets
 	Homes [Buckets]uint8  // index of the path to which first segments keep, and connections with one path
 
-	// Of TCP without a rule: crossed acknowledgements.
-	Across uint16                   // the set of buckets whose acknowledgements the other end crosses; 0: there is none
-	Longs  uint16                   // bit i: this host crosses acknowledgements of data that come by Paths[i],
-	Mate   uint8                    // with this one of Paths, which is a short one; NoHome: there is none
-	Gaps   [TableMost]time.Duration // by how much longer the way back is along each of Longs than along Mate
+	// Of TCP without a rule: connections with a long path beside short ones.
+	Across uint16                   // the set of their buckets; 0: there is none
+	Longs  uint16                   // bit i: if data come by Paths[i] the other end learns late what is missing,
+	Waits  [TableMost]time.Duration // by so much
 }
 
 // Equal reports whether two tables say the same; nil equals nil only.
@@ -37,7 +36,7 @@ func (t *Table[P]) Equal(o *Table[P]) bool {
 		return t == o
 	}
 	return slices.Equal(t.Paths, o.Paths) && slices.Equal(t.Costs, o.Costs) && t.Sets == o.Sets && t.Homes == o.Homes &&
-		t.Across == o.Across && t.Longs == o.Longs && t.Mate == o.Mate && t.Gaps == o.Gaps
+		t.Across == o.Across && t.Longs == o.Longs && t.Waits == o.Waits
 }
 
 // Home returns the path to which a connection of a bucket keeps; false: there is none.
@@ -98,9 +97,7 @@ func (t *Table[P]) Without(gone func(P) bool) *Table[P] {
 	if out.Across&keep != out.Across {
 		out.Across = 0
 	}
-	if out.Longs &= keep; out.Mate != NoHome && keep>>out.Mate&1 == 0 {
-		out.Mate = NoHome
-	}
+	out.Longs &= keep
 	for b := range out.Sets {
 		if out.Sets[b] &= keep; out.Homes[b] != NoHome && keep>>out.Homes[b]&1 == 0 {
 			out.Homes[b] = NoHome
@@ -111,7 +108,7 @@ func (t *Table[P]) Without(gone func(P) bool) *Table[P] {
 
 // newTable returns a table in which all buckets take all paths by turns, and have no home.
 func newTable[P comparable](paths []P, costs []uint16) *Table[P] {
-	t := &Table[P]{Paths: paths, Costs: costs, Mate: NoHome}
+	t := &Table[P]{Paths: paths, Costs: costs}
 	for b := range Buckets {
 		t.Sets[b], t.Homes[b] = 1<<len(paths)-1, NoHome
 	}
@@ -121,12 +118,23 @@ func newTable[P comparable](paths []P, costs []uint16) *Table[P] {
 // PathKey is the name of a path between two locators, the same at both ends.
 func PathKey(near, far uint64) uint64 { return mix(near) + mix(far) }
 
+// Bucket returns the bucket of a flow between two nodes, given their NIDs and ports: the same at both ends.
+func Bucket(near, far uint64, nearPort, farPort uint16) int {
+	a, b := uint32(nearPort), uint32(farPort)
+	return int(stir((near^far)+uint64(a*b+(a^b))) >> 37 % Buckets)
+}
+
 // mix spreads a number over all 64 bits.
 func mix(x uint64) uint64 {
+	x = stir(x)
+	return x ^ x>>32
+}
+
+// stir spreads it over the upper ones.
+func stir(x uint64) uint64 {
 	const factor = 0xd6e8feb86659fd93
 	x = (x ^ x>>32) * factor
-	x = (x ^ x>>32) * factor
-	return x ^ x>>32
+	return (x ^ x>>32) * factor
 }
 
 // homes deals the buckets to paths with these keys: each gets as many as its weight permits, to

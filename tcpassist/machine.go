@@ -18,13 +18,20 @@ type Connection struct {
 	Arrived       uint32        // segments so far
 	Backoff       int           // how often the time-out was doubled; 0: it is not stalled
 	Rest          time.Duration // since TCP last sent or received a segment
+	Window        int           // the congestion window, in segments
+	SRTT          time.Duration // the smoothed round-trip time
+	MSS           int           // bytes
+	PeerWindow    int           // bytes that the peer would take
+	Pace          int           // bytes a second at most; 0: without limit
+	Control       string        // the name of its congestion control
 }
 
 // Listed is a connection with the session that it belongs to.
 type Listed[K comparable] struct {
 	Connection
 	Key     K
-	Resyncs bool // its peer knows a conntrack resync, and does not treat it as a segment of the connection
+	Resyncs bool  // its peer knows a conntrack resync, and does not treat it as a segment of the connection
+	Bucket  uint8 // the bucket of its flow, below 64: see Stretch
 }
 
 // Change says what became of the paths of a session that was there before.
@@ -90,14 +97,16 @@ const lately = 10 * time.Second
 
 // list is what a list of connections is wanted for.
 type list[K comparable] struct {
-	wake  map[K]repeat // sessions whose connections are to be woken
-	heard []Heard[K]
+	wake      map[K]repeat // sessions whose connections are to be woken
+	heard     []Heard[K]
+	stretches []Stretch[K]
 }
 
 // forget takes a session out.
 func (l *list[K]) forget(key K) {
 	delete(l.wake, key)
 	l.heard = slices.DeleteFunc(l.heard, func(h Heard[K]) bool { return h.Key == key })
+	l.stretches = slices.DeleteFunc(l.stretches, func(s Stretch[K]) bool { return s.Key == key })
 }
 
 // Machine is what is remembered of the connections of a host. The zero value is not
@@ -109,6 +118,7 @@ type Machine[K comparable] struct {
 	listing bool         // one was
 	due     bool         // watched connections are to be compared by the next list
 	resyncs resyncs[K]
+	windows windows[K]
 	out     []Output
 }
 
@@ -116,6 +126,7 @@ type Machine[K comparable] struct {
 func New[K comparable]() *Machine[K] {
 	m := &Machine[K]{held: make(map[K]repeat)}
 	m.next.wake = make(map[K]repeat)
+	m.windows.held = make(map[K]bool)
 	m.resyncs = resyncs[K]{watched: make(map[K]*watch), restored: make(map[K]int)}
 	return m
 }
@@ -158,6 +169,8 @@ func (m *Machine[K]) HandlePaths(_ time.Time, c Change[K]) {
 // HandleEnd forgets a session.
 func (m *Machine[K]) HandleEnd(key K) {
 	delete(m.held, key)
+	m.windows.rescue = m.windows.rescue || m.windows.held[key]
+	delete(m.windows.held, key)
 	m.next.forget(key)
 	m.asked.forget(key)
 	delete(m.resyncs.watched, key)
@@ -181,10 +194,12 @@ func (m *Machine[K]) HandleConnections(now time.Time, all []Listed[K], err error
 	m.listing, m.asked = false, list[K]{}
 	if err != nil {
 		clear(m.resyncs.watched)
+		m.stretch(asked.stretches, nil)
 		return
 	}
 	m.answerAll(asked.heard, all)
 	m.compare(now, all)
+	m.stretch(asked.stretches, all)
 	for _, c := range all {
 		if acks, ok := asked.wake[c.Key]; ok {
 			m.wake(c.Connection, acks)
@@ -216,10 +231,11 @@ func (m *Machine[K]) Poll() (Output, bool) {
 		return o, true
 	}
 	due := m.due && len(m.resyncs.watched) > 0
-	if m.listing || len(m.next.wake) == 0 && len(m.next.heard) == 0 && !due {
+	wanted := len(m.next.wake) > 0 || len(m.next.heard) > 0 || len(m.next.stretches) > 0 || due || m.windows.rescue
+	if m.listing || m.windows.asked || !wanted {
 		return nil, false
 	}
-	m.asked, m.listing, m.due = m.next, true, false
+	m.asked, m.listing, m.due, m.windows.rescue = m.next, true, false, false
 	m.next = list[K]{wake: make(map[K]repeat)}
 	return ListConnections{}, true
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Crossed acknowledgements. Where a short and a long path carry data of one connection, what
- * acknowledges data of the one returns by the other: each round trip then has a way along either.
- * Acknowledgements arrive in the order in which the data left, and TCP at the other end takes nothing
- * for lost (multipath/cross.go). A queue before the short path is a part of its way there, so while
- * there is one, all acknowledgements return by the short path; and while that is longer than both ways of the
- * long path, each returns by the path of its data. Time stamps of TCP show how long the ways there are.
- * Programs cross what they see to need it, without a word of the peer: the worst that data on
- * odd paths bring about is that acknowledgements to that peer are late, and that those to others
- * come out of order for a moment, as their entries were evicted.
+/* Connections of which a long path carries data beside short ones (multipath/cross.go). What came by the short ones
+ * waits in the socket for what is still under way by the long one. TCP at the other end takes that for lost once a
+ * block of SACK tells it that later data are there, so programs withhold the blocks: an acknowledgement says up to
+ * where all is there, as soon as it is. Only when that has not moved for longer than the long path takes more, data
+ * are lost, and the blocks tell which.
+ * Programs withhold what they see to be due, or are asked to by the peer before it begins: the worst that
+ * data on odd paths bring about is that the peer that sent them learns of losses late.
  */
 #ifndef ROAM_ILNP_CROSS_H
 #define ROAM_ILNP_CROSS_H
@@ -15,8 +13,15 @@
 #include "flowtable.h"
 
 #define CROSSED_LASTS 1000 /* ms, from the last data on that came by a long path */
-#define TCP_ENDS 0x07      /* FIN, SYN, RST */
-#define ODDLY_LATE 8000    /* 1/8 ms: the peer's time stamps are no milliseconds */
+#define TCP_BEGINS 0x06    /* SYN, RST */
+#define ASKED_CONNECTIONS 8
+
+/* Connections that a probe names, by the ports of the peer and ours. */
+struct asked_connections {
+	struct {
+		__be16 far, near;
+	} ports[ASKED_CONNECTIONS];
+};
 
 /* What crossing needs of a TCP header. */
 struct cross_tcp {
@@ -25,7 +30,7 @@ struct cross_tcp {
 	__u8 words, flags;
 };
 
-/* May acknowledgements of the session be crossed? Those of one whose data are not counted are not, as the
+/* May connections of the session be crossed? Those of one whose data are not counted are not, as the
  * compact path notes no way of its packets.
  */
 static __always_inline int may_cross(const struct session_entry *p)
@@ -33,7 +38,7 @@ static __always_inline int may_cross(const struct session_entry *p)
 	return p->flags & ENTRY_PLACED && p->flags & ENTRY_COUNTED;
 }
 
-/* Does this host cross acknowledgements of the session? */
+/* Does this host withhold blocks in the session? */
 __noinline int crosses(const struct session_entry *p)
 {
 	struct flow_table *t;
@@ -44,14 +49,24 @@ __noinline int crosses(const struct session_entry *p)
 	return t && t->longs;
 }
 
-/* Index of the path by which a packet came whose IPv6 header is at l3, or -1. */
-__noinline int path_back(struct __sk_buff *skb, const struct session_entry *p, __u32 l3)
+static __always_inline __u32 now_ms(void)
 {
-	union half far, near;
-	__u32 i;
+	return bpf_ktime_get_ns() / 1000000;
+}
 
-	if (!p || bpf_skb_load_bytes(skb, l3 + 8, &far, sizeof(far)) || bpf_skb_load_bytes(skb, l3 + 24, &near, sizeof(near)))
-		return -1;
+/* For how long, in ms, data of a connection may be missing of which some come by the path between two locators; 0: that
+ * is no long one.
+ */
+__noinline int waits_for(const struct session_entry *p, __u64 near, __u64 far)
+{
+	struct flow_table *t;
+	__u32 i, rank;
+
+	if (!p || !may_cross(p))
+		return 0;
+	t = table_of(p, 0);
+	if (!t || !t->longs)
+		return 0;
 	for (i = 0; i < MAX_PATHS; i++) {
 		struct uplink *u;
 		__u32 index;
@@ -60,137 +75,152 @@ __noinline int path_back(struct __sk_buff *skb, const struct session_entry *p, _
 			break;
 		index = path_uplink(p, i);
 		u = bpf_map_lookup_elem(&uplinks, &index);
-		if (u && u->l64.v == near.v && p->remote[path_remote(p, i)].v == far.v)
-			return i;
+		if (!u || u->l64.v != near || p->remote[path_remote(p, i)].v != far)
+			continue;
+		rank = __builtin_popcount(t->longs & ((1U << i) - 1));
+		return t->longs >> i & 1 ? t->waits[rank & (CROSSED_LONGS - 1)] : 0;
 	}
-	return -1;
+	return 0;
 }
 
-static __always_inline __u32 now_ms(void)
-{
-	return bpf_ktime_get_ns() / 1000000;
-}
-
-/* The time stamp of a segment in the place where common stacks have it: behind two NOPs at the
- * beginning of the options. The header is at an offset, and this long.
- */
-static __always_inline int time_stamp(struct __sk_buff *skb, __u32 at, __u32 len, __u32 *stamp)
-{
-	__be32 option[2];
-
-	if (len < 32 || bpf_skb_load_bytes(skb, at + 20, option, sizeof(option)) || option[0] != bpf_htonl(0x0101080a))
-		return 0;
-	*stamp = bpf_ntohl(option[1]);
-	return 1;
-}
-
-/* Notes how late data have come by a short path, or by a long one: a mean of some eight segments. */
-static __always_inline void note_late(struct crossed_flow *f, __u32 stamp, __u32 now, int is_long)
-{
-	__u32 known = is_long ? CROSSED_LATE_LONG : CROSSED_LATE_SHORT;
-	__s32 late;
-
-	if (!(f->flags & (CROSSED_LATE_SHORT | CROSSED_LATE_LONG)))
-		f->base = now - stamp;
-	late = now - stamp - f->base;
-	if (f->flags & known)
-		late = f->late[is_long] + late - (f->late[is_long] >> 3);
-	else
-		late *= 8;
-	f->late[is_long] = late;
-	f->flags |= known;
-}
-
-/* Notes by which path data of TCP have come. Its header is at an offset. */
+/* Notes by which kind of path data of TCP have come, once some came by a long one. The header is at an offset. */
 __noinline int note_data_path(struct __sk_buff *skb, const struct session_entry *p, __u32 l3, __u32 at)
 {
 	struct crossed_flow first = {}, *f;
 	struct crossed_key key;
-	__u32 stamp, is_long, header, now;
 	struct cross_tcp tcp;
-	struct flow_table *t;
-	int i;
+	union half near, far;
+	__u32 wait;
 
-	if (!p || !may_cross(p) || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)))
+	if (!p || !may_cross(p) || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)) || skb->len <= at + (tcp.words >> 4 << 2) ||
+	    bpf_skb_load_bytes(skb, l3 + 8, &far, sizeof(far)) || bpf_skb_load_bytes(skb, l3 + 24, &near, sizeof(near)))
 		return 0;
-	header = tcp.words >> 4 << 2;
-	if (skb->len <= at + header)
-		return 0;
-	t = table_of(p, 0);
-	i = t && t->longs ? path_back(skb, p, l3) : -1;
-	if (i < 0)
-		return 0;
-	is_long = t->longs >> (i & (MAX_PATHS - 1)) & 1;
+	wait = waits_for(p, near.v, far.v);
 	key.slot = p->slot;
 	key.birth = p->birth;
 	key.near_port = tcp.to;
 	key.far_port = tcp.from;
 	f = bpf_map_lookup_elem(&crossed_flows, &key);
-	if (!f && is_long) {
+	if (f && wait) {
+		f->at = now_ms();
+		f->wait = wait;
+	} else if (f) {
+		f->both = now_ms();
+	} else if (wait) {
+		first.at = now_ms();
+		first.both = first.at - CROSSED_LASTS; /* it may be whole on that path */
+		first.wait = wait;
 		bpf_map_update_elem(&crossed_flows, &key, &first, BPF_NOEXIST);
-		f = bpf_map_lookup_elem(&crossed_flows, &key);
 	}
-	if (!f)
-		return 0;
-	now = now_ms();
-	if (is_long && now - f->at >= CROSSED_LASTS)
-		f->flags = 0; /* another connection may have had these ports */
-	if (is_long) {
-		f->seq = p->seq;
-		f->path = i;
-		f->at = now;
-		f->flags |= CROSSED_BY_LONG;
-	} else {
-		f->flags &= ~CROSSED_BY_LONG;
-	}
-	if (time_stamp(skb, at, header, &stamp))
-		note_late(f, stamp, now, is_long);
 	return 0;
 }
 
-/* By how much longer the way back is along a long path, in 1/8 ms. */
-static __always_inline __s32 gap_of(const struct flow_table *t, __u32 path)
-{
-	__u32 rank = __builtin_popcount(t->longs & ((1U << path) - 1));
-
-	return 8 * t->gaps[rank & (CROSSED_LONGS - 1)];
-}
-
-/* Index of the path by which what acknowledges the last data of a connection returns. Of three ways to
- * do so the one by which both paths take most nearly the same time.
+/* Withholds the blocks of these connections from now on, as the peer asks before it sends any data along the long path
+ * between two locators. Is it done?
  */
-static __always_inline __u32 way_back(const struct flow_table *t, const struct crossed_flow *f)
+__noinline int cross_asked(const struct session_entry *p, __u64 near, __u64 far, const struct asked_connections *asked)
 {
-	__u32 path = f->path & (MAX_PATHS - 1), by_long = f->flags & CROSSED_BY_LONG;
-	__s32 gap = gap_of(t, path), late = f->late[0] - f->late[1];
+	struct crossed_flow first = {};
+	struct crossed_key key;
 
-	if (!(f->flags & CROSSED_LATE_SHORT) || !(f->flags & CROSSED_LATE_LONG) || 2 * late < -gap || late > ODDLY_LATE)
-		return by_long ? t->mate : path;
-	return by_long && 2 * late > gap ? path : t->mate;
+	if (!p || !asked)
+		return 0;
+	first.wait = waits_for(p, near, far);
+	if (!first.wait)
+		return 0;
+	first.at = first.both = now_ms();
+	key.slot = p->slot;
+	key.birth = p->birth;
+	for (int i = 0; i < ASKED_CONNECTIONS; i++) {
+		key.near_port = asked->ports[i].near;
+		key.far_port = asked->ports[i].far;
+		if (key.near_port | key.far_port)
+			bpf_map_update_elem(&crossed_flows, &key, &first, BPF_ANY);
+	}
+	return 1;
 }
 
-/* Index of the path by which a segment without data returns, whose TCP header is at an offset, or -1: any. */
-__noinline int crossed_path(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
+#define STAMP_WORDS 3 /* of a time stamp with two NOPs before it */
+#define BLOCK_WORDS 9 /* of four blocks with two NOPs before them */
+
+/* Offset of the blocks of SACK in a segment (RFC 2018), where common stacks have them: behind two NOPs, and behind the time
+ * stamp. 0: there are none. The header is this long.
+ */
+__noinline int blocks_at(struct __sk_buff *skb, __u32 tcp, __u32 len)
 {
+	__u32 at = tcp + 20, size;
+	__be32 word;
+
+	if (len < 24 || bpf_skb_load_bytes(skb, at, &word, sizeof(word)))
+		return 0;
+	if (word == bpf_htonl(0x0101080a)) {
+		at += 4 * STAMP_WORDS;
+		if (len < 24 + 4 * STAMP_WORDS || bpf_skb_load_bytes(skb, at, &word, sizeof(word)))
+			return 0;
+	}
+	size = 2 + (bpf_ntohl(word) & 0xff);
+	if ((word & bpf_htonl(0xffffff00)) != bpf_htonl(0x01010500) || size < 12 || at + size > tcp + len)
+		return 0;
+	return at;
+}
+
+/* Takes these blocks out. A first one of data that came twice stays (RFC 2883). */
+__noinline int hide_blocks(struct __sk_buff *skb, __u32 tcp, __u32 at, __u32 ack)
+{
+	__be32 word, nops = bpf_htonl(0x01010101), twice = bpf_htonl(0x0101050a), end;
+	__u32 i, size, begin = 0;
+	__s64 sum = 0;
+
+	if (bpf_skb_load_bytes(skb, at, &word, sizeof(word)) || bpf_skb_load_bytes(skb, at + 8, &end, sizeof(end)))
+		return 0;
+	size = 2 + (bpf_ntohl(word) & 0xff);
+	if ((__s32)(bpf_ntohl(end) - ack) <= 0) {
+		begin = 3;
+		sum = bpf_csum_diff(&word, sizeof(word), &twice, sizeof(twice), sum);
+		if (bpf_skb_store_bytes(skb, at, &twice, sizeof(twice), 0))
+			return 0;
+	}
+	for (i = 0; i < BLOCK_WORDS; i++) {
+		if (i < begin)
+			continue;
+		if (4 * i + 4 > size || bpf_skb_load_bytes(skb, at + 4 * i, &word, sizeof(word)))
+			break;
+		sum = bpf_csum_diff(&word, sizeof(word), &nops, sizeof(nops), sum);
+		if (bpf_skb_store_bytes(skb, at + 4 * i, &nops, sizeof(nops), 0))
+			break;
+	}
+	bpf_l4_csum_replace(skb, tcp + TCP_CSUM_AT, 0, sum, 0);
+	return 0;
+}
+
+/* Withholds the blocks of a segment of ours that is to be without them. The header is at an offset. */
+__noinline int withhold(struct __sk_buff *skb, const struct session_entry *p, __u32 at)
+{
+	__u32 now = now_ms(), ack, blocks;
 	struct crossed_key key;
 	struct crossed_flow *f;
 	struct cross_tcp tcp;
-	struct flow_table *t;
-	__u32 i;
 
-	if (!p || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)) || tcp.flags & TCP_ENDS ||
-	    skb->len != at + (tcp.words >> 4 << 2))
-		return -1;
+	if (!p || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)) || tcp.flags & TCP_BEGINS)
+		return 0;
+	blocks = blocks_at(skb, at, tcp.words >> 4 << 2);
+	if (!blocks)
+		return 0;
 	key.slot = p->slot;
 	key.birth = p->birth;
 	key.near_port = tcp.from;
 	key.far_port = tcp.to;
 	f = bpf_map_lookup_elem(&crossed_flows, &key);
-	t = f && f->seq == p->seq && now_ms() - f->at < CROSSED_LASTS ? table_of(p, 0) : 0;
-	if (!t)
-		return -1;
-	i = way_back(t, f);
-	return choose_path(p, &t->turns, ~(1U << (i & (MAX_PATHS - 1))) << NO_PATH, MAX_PATHS);
+	if (!f || now - f->at >= CROSSED_LASTS || now - f->both >= CROSSED_LASTS)
+		return 0;
+	ack = bpf_ntohl(tcp.ack);
+	if (f->ack != ack || !f->moved) {
+		f->ack = ack;
+		f->moved = now;
+	}
+	if (now - f->moved < f->wait)
+		hide_blocks(skb, at, blocks, ack);
+	return 0;
 }
 
 #endif

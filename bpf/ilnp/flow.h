@@ -117,9 +117,8 @@ __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, s
 		watch_tcp(skb, p, d, t.seq);
 	if (!keep && !(p->flags & ENTRY_PLACED))
 		return -1;
-	i = keep ? -1 : crossed_path(skb, p, at);
-	if (i >= 0)
-		return i;
+	if (!keep)
+		withhold(skb, p, at);
 	ports = ports_of(bpf_ntohs(t.from), bpf_ntohs(t.to));
 	i = table_path(p, 0, ports, keep);
 	return i < 0 && p->flags & ENTRY_PER_FLOW ? hashed_path(p, ports) : i;

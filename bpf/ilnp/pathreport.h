@@ -20,6 +20,7 @@ enum report_flags {
 	REPORT_PER_FLOW = 4, /* asked: that TCP be spread by connection */
 	REPORT_ANSWERS = 16, /* asked: that marked flows be answered along their paths */
 	REPORT_CROSSES = 32, /* answered: acknowledgements are crossed, see cross.h */
+	REPORT_CROSS = 64,   /* asked: that those of the connections which the request names be; answered: they are */
 	REPORT_OTHER = 8,    /* asked and answered: of another path of the session, whose locators the request has */
 };
 
@@ -136,6 +137,7 @@ __noinline int fill_report(struct __sk_buff *skb, const struct session_entry *p,
 	struct path_counts *c;
 	struct report_head h;
 	struct path_key k;
+	__u32 answer;
 	__be32 word;
 	__s64 sum;
 
@@ -157,8 +159,11 @@ __noinline int fill_report(struct __sk_buff *skb, const struct session_entry *p,
 			c->told = COST_TOLD | h.flags[2];
 	}
 	word = *(__be32 *)h.flags;
-	h.flags[1] = (h.flags[1] & (REPORT_PER_FLOW | REPORT_OTHER)) | REPORT_FILLED | (c ? REPORT_COUNTS : 0) |
-		     (crosses(p) ? REPORT_CROSSES : 0);
+	answer = REPORT_FILLED | (c ? REPORT_COUNTS : 0) | (crosses(p) ? REPORT_CROSSES : 0);
+	if ((h.flags[1] & (REPORT_CROSS | REPORT_OTHER)) == REPORT_CROSS &&
+	    cross_asked(p, near->l64.v, far->l64.v, (const struct asked_connections *)&r.rx_packets))
+		answer |= REPORT_CROSS;
+	h.flags[1] = (h.flags[1] & (REPORT_PER_FLOW | REPORT_OTHER)) | answer;
 	sum = bpf_csum_diff(&word, sizeof(word), (__be32 *)h.flags, sizeof(word), 0);
 	sum = bpf_csum_diff((__be32 *)&r, sizeof(r), 0, 0, sum);
 	__builtin_memset(&r, 0, sizeof(r));

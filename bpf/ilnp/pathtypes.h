@@ -49,19 +49,12 @@ struct flow_table {
 	__u64 crossed;             /* bit b: those of bucket b take turns among the paths of across */
 	__u16 several;             /* bit i: among those of the others is paths[i] of the entry */
 	__u16 across;              /* bit i: the same, of those that are crossed */
-	__u16 longs;               /* bit i: paths[i] is a long one: see cross.h, */
-	__u16 mate;                /* and this one is its short mate. */
-	__u16 gaps[CROSSED_LONGS]; /* ms: by how much longer the way back is along each of longs */
+	__u16 longs;                /* bit i: paths[i] is a long one: see cross.h, */
+	__u16 waits[CROSSED_LONGS]; /* ms: and for how long data may be missing of which some come by each of them */
 	__u8 ways[FLOW_BUCKETS];   /* index of the path to which first segments keep, and from bit 4 on of that one path */
 	__u16 costs[MAX_PATHS];    /* of a byte, for the turns */
 	__u32 bytes[FLOW_BUCKETS]; /* that segments of ours had, with headers */
 	struct path_turns turns;   /* of those with several paths; the first one's are compared with */
-};
-
-enum crossed_flags {
-	CROSSED_BY_LONG = 1,     /* the last data came by the long path */
-	CROSSED_LATE_SHORT = 2,  /* late[0] is known, */
-	CROSSED_LATE_LONG = 4,   /* and late[1] */
 };
 
 /* A TCP connection of a session that has used a slot. */
@@ -72,12 +65,11 @@ struct crossed_key {
 
 /* A TCP connection of which data come by a long path, too: see cross.h. */
 struct crossed_flow {
-	__u32 seq;     /* of the session entry in which the path has this place */
-	__u32 base;    /* ms: by our clock less that of the peer's time stamps, */
-	__s32 late[2]; /* 1/8 ms: how late data come by short paths, and by the long one */
-	__u32 at;      /* ms: when data last came by the long path, */
-	__u32 path;    /* index of that */
-	enum crossed_flags flags;
+	__u32 both;  /* ms: when data last came by a short path, or the peer asked, */
+	__u32 at;    /* by the long one, */
+	__u32 wait;  /* and for how long data may be missing then */
+	__u32 ack;   /* up to where all was there in our last segment with blocks, in host order, */
+	__u32 moved; /* ms: and when that was first so */
 };
 
 #endif

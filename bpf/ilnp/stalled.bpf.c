@@ -8,6 +8,7 @@
 #include <linux/in6.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_core_read.h>
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -30,6 +31,14 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 } KERNEL;
 
+struct sock {
+	unsigned long sk_max_pacing_rate;
+} KERNEL;
+
+struct tcp_congestion_ops {
+	char name[16];
+} KERNEL;
+
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
@@ -37,6 +46,7 @@ struct bpf_iter__tcp {
 
 struct inet_connection_sock {
 	__u8 icsk_backoff;
+	const struct tcp_congestion_ops *icsk_ca_ops;
 } KERNEL;
 
 struct tcp_sock {
@@ -46,6 +56,10 @@ struct tcp_sock {
 	__u32 rcv_nxt;
 	__u32 segs_in;
 	__u64 tcp_mstamp;
+	__u32 snd_cwnd;
+	__u32 srtt_us;
+	__u32 mss_cache;
+	__u32 snd_wnd;
 } KERNEL;
 
 /* One connection. Sequence numbers are in host order. */
@@ -59,6 +73,12 @@ struct connection {
 	__u32 arrived;                 /* segments received so far */
 	__u32 backoff;                 /* how often the time-out has doubled */
 	__u32 rest;                    /* ms since TCP last sent or received a segment */
+	__u32 window;                  /* segments: the congestion window */
+	__u32 srtt_us8;                /* as the kernel keeps it, eighths of a microsecond */
+	__u32 mss;                     /* bytes */
+	__u32 peer_window;             /* bytes that the peer would take */
+	__u32 pace;                    /* bytes a second at most; all bits: without limit */
+	char control[16];              /* the name of its congestion control */
 };
 
 const struct connection *connection_unused __attribute__((unused));
@@ -74,7 +94,7 @@ int list_connections(struct bpf_iter__tcp *ctx)
 	struct sock_common *skc = ctx->sk_common;
 	struct connection c = {};
 	struct tcp_sock *tp;
-	__u64 prefix = 0, rest;
+	__u64 prefix = 0, rest, pace;
 
 	if (!skc || skc->skc_family != AF_INET6 || skc->skc_state == TCP_LISTEN)
 		return 0;
@@ -90,6 +110,13 @@ int list_connections(struct bpf_iter__tcp *ctx)
 	c.arrived = tp->segs_in;
 	rest = bpf_ktime_get_ns() / 1000000 - tp->tcp_mstamp / 1000;
 	c.rest = rest < (1U << 31) ? rest : 1U << 31;
+	c.window = tp->snd_cwnd;
+	c.srtt_us8 = tp->srtt_us;
+	c.mss = tp->mss_cache;
+	c.peer_window = tp->snd_wnd;
+	pace = ((struct sock *)tp)->sk_max_pacing_rate;
+	c.pace = pace < -1U ? pace : -1U;
+	BPF_CORE_READ_STR_INTO(&c.control, tp, inet_conn.icsk_ca_ops, name);
 	c.local_port = skc->skc_num;
 	c.remote_port = bpf_ntohs(skc->skc_dport);
 	bpf_probe_read_kernel(&c.local, sizeof(c.local), &skc->skc_v6_rcv_saddr);

@@ -12,7 +12,7 @@
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
 enum abi_number {
-	ABI = 35,
+	ABI = 36,
 };
 
 #define MIN_MTU 1280   /* of IPv6, RFC 8200 §5: no stack sends smaller packets on account of a path */

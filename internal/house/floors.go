@@ -28,6 +28,7 @@ const (
 	floorCodecs            // wire, naming
 	floorCores             // the protocol machines
 	floorSim               // drives any core
+	floorKernel            // what a host's programs and the lab both need of the kernel
 	floorEffects           // internal, lab
 	floorCommands          // cmd
 	floorUnknown
@@ -45,6 +46,8 @@ func floor(dir string) int {
 		return floorCores
 	case under(dir, "sim"):
 		return floorSim
+	case under(dir, "structops"):
+		return floorKernel
 	case under(dir, "internal", "lab"):
 		return floorEffects
 	case under(dir, "cmd"):
@@ -113,7 +116,7 @@ func mayImport(f *GoFile, to string) bool {
 // doors names the only packages that may import a module; the word "tests"
 // stands for every test file.
 var doors = map[string][]string{
-	"github.com/cilium/ebpf":          {"internal/dataplane", "lab/cc", "lab/workload/frames"},
+	"github.com/cilium/ebpf":          {"internal/dataplane", "structops", "lab/cc", "lab/workload/frames"},
 	"github.com/vishvananda/netlink":  {"internal/hostnet", "lab/topo"},
 	"github.com/vishvananda/netns":    {"internal/hostnet", "lab/topo"},
 	"github.com/miekg/dns":            {"internal/dnsio"},

@@ -9,17 +9,14 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"roam/structops"
 )
 
 // ErrUnknown is wrapped by errors about a congestion control that neither the
 // kernel nor this package has.
 var ErrUnknown = errors.New("no such congestion control")
-
-// linked requests a map whose registration ends with its link (BPF_F_LINK of linux/bpf.h).
-const linked = 1 << 13
 
 // programs holds the loaders of the congestion controls that this package can register.
 var programs = map[string]func() (*ebpf.CollectionSpec, error){
@@ -32,10 +29,8 @@ var programs = map[string]func() (*ebpf.CollectionSpec, error){
 type Control struct {
 	Name      string // as in the publication, such as "hybla"
 	Algorithm string // the name for TCP_CONGESTION
-	Ours      bool   // registered by this package, not the kernel's own
 
-	maps *ebpf.Collection // nil for the kernel's own
-	link link.Link        // nil where the kernel registers without
+	ours *structops.Control // nil for the kernel's own
 }
 
 // Open finds a congestion control by its published name: the kernel's, as module or built
@@ -74,74 +69,30 @@ func register(name string, traced bool) (*Control, error) {
 	if !ok {
 		return nil, fmt.Errorf("open %q: %w", name, ErrUnknown)
 	}
-	c := &Control{Name: name, Algorithm: fmt.Sprintf("%s_%d", name, os.Getpid()), Ours: true}
-	err := c.attach(load, traced, linked)
-	if err != nil {
-		// Before 6.4 a registration has no link: it happens with the map.
-		if e := c.attach(load, traced, 0); e != nil {
-			return nil, fmt.Errorf("register congestion control %s: %w", name, errors.Join(err, e))
-		}
-	}
-	return c, nil
-}
-
-func (c *Control) attach(load func() (*ebpf.CollectionSpec, error), traced bool, flags uint32) error {
 	spec, err := load()
 	if err != nil {
-		return err
-	}
-	m := spec.Maps[c.Name]
-	m.Name = c.Algorithm
-	m.Flags = m.Flags&^linked | flags
-	if err := setName(m, c.Algorithm); err != nil {
-		return err
+		return nil, err
 	}
 	if traced {
 		if err := spec.Variables["traced"].Set(uint32(1)); err != nil {
-			return fmt.Errorf("turn on the record: %w", err)
+			return nil, fmt.Errorf("turn on the record: %w", err)
 		}
 	}
-	if c.maps, err = ebpf.NewCollection(spec); err != nil || flags == 0 {
-		return err
-	}
-	if c.link, err = link.AttachStructOps(link.StructOpsOptions{Map: c.maps.Maps[c.Name]}); err != nil {
-		c.maps.Close()
-	}
-	return err
+	c := &Control{Name: name, Algorithm: fmt.Sprintf("%s_%d", name, os.Getpid())}
+	c.ours, err = structops.Register(spec, name, c.Algorithm)
+	return c, err
 }
 
-// setName writes the name into the struct that is registered.
-func setName(m *ebpf.MapSpec, name string) error {
-	value, ok := m.Contents[0].Value.([]byte)
-	ops, isStruct := m.Value.(*btf.Struct)
-	if !ok || !isStruct {
-		return fmt.Errorf("name %s: the object holds no struct of operations", name)
-	}
-	for _, member := range ops.Members {
-		if member.Name == "name" {
-			field := value[member.Offset.Bytes():][:16]
-			clear(field)
-			copy(field[:15], name)
-			return nil
-		}
-	}
-	return fmt.Errorf("name %s: the struct of operations has no name", name)
-}
+// Ours reports whether this package has registered it: it is not the kernel's own.
+func (c *Control) Ours() bool { return c.ours != nil }
 
 // Close unregisters our own congestion control. Connections that use it keep it until they
 // end.
 func (c *Control) Close() error {
-	if !c.Ours {
+	if c.ours == nil {
 		return nil
 	}
-	defer c.maps.Close()
-	var err error
-	if c.link != nil {
-		err = c.link.Close()
-	} else {
-		err = c.maps.Maps[c.Name].Delete(uint32(0))
-	}
-	if err != nil {
+	if err := c.ours.Close(); err != nil {
 		return fmt.Errorf("remove congestion control %s: %w", c.Algorithm, err)
 	}
 	return nil
@@ -179,7 +130,7 @@ func sweepMap(id ebpf.MapID) error {
 		return err
 	}
 	found := oursRE.FindStringSubmatch(info.Name)
-	if found == nil || alive(found[1]) || m.Flags()&linked != 0 {
+	if found == nil || alive(found[1]) || m.Flags()&structops.Linked != 0 {
 		return nil
 	}
 	if err := m.Delete(uint32(0)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

@@ -70,7 +70,7 @@ func record(t *testing.T, name string, p linkem.Params) []hyblaCcEvent {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = control.Close() })
-	r, err := ringbuf.NewReader(control.maps.Maps["cc_calls"])
+	r, err := ringbuf.NewReader(control.ours.Collection.Maps["cc_calls"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func compare(t *testing.T, m Model, events []hyblaCcEvent) (c comparison) {
 func TestOpenAndClose(t *testing.T) {
 	testutil.NeedRoot(t)
 	c, err := Open("cubic")
-	if err != nil || c.Ours || c.Algorithm != "cubic" {
+	if err != nil || c.Ours() || c.Algorithm != "cubic" {
 		t.Errorf("open cubic: %+v, %v", c, err)
 	}
 	if _, err := Open("nosuchcc"); !errors.Is(err, ErrUnknown) {

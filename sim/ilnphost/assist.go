@@ -10,6 +10,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/multipath"
 	"roam/tcpassist"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -17,6 +18,9 @@ import (
 
 // listTakes is the time that a kernel needs to list its connections.
 const listTakes = 5 * time.Millisecond
+
+// setTakes is the time that it needs to set congestion windows.
+const setTakes = 20 * time.Millisecond
 
 // errNoLists is the error of a kernel that cannot list connections.
 var errNoLists = errors.New("no list of connections")
@@ -53,6 +57,19 @@ func (h *Node) assistTCP() {
 					h.assistTCP()
 				}
 			})
+		case tcpassist.SetWindows:
+			h.net.After(setTakes, func() {
+				if h.assist == a {
+					a.HandleWindows(h.net.Now(), h.setWindows(o.All), nil)
+					h.assistTCP()
+				}
+			})
+		case tcpassist.Stretched[ilnp.SessionKey]:
+			seen := ilnp.Observation{Trigger: ilnp.SeenStretched, Key: o.Key}
+			for _, c := range o.Connections {
+				seen.Connections = append(seen.Connections, [2]uint16{c[0].Port(), c[1].Port()})
+			}
+			h.observe(seen)
 		case tcpassist.Inject:
 			h.inject(o.Packet)
 		case tcpassist.Resync[ilnp.SessionKey]:
@@ -87,12 +104,31 @@ func (h *Node) listConnections() {
 		if e := h.plane.named(key); e != nil {
 			key = e.Key
 		}
-		all = append(all, tcpassist.Listed[ilnp.SessionKey]{Key: key, Resyncs: h.core.RunsRoam(key), Connection: tcpassist.Connection{
+		listed := tcpassist.Listed[ilnp.SessionKey]{Key: key, Resyncs: h.core.RunsRoam(key), Connection: tcpassist.Connection{
 			Local: c.local, Remote: c.remote, Open: c.open, Unacked: c.unacked, Next: c.next, Wanted: c.wanted,
 			Arrived: c.arrived, Backoff: c.backoff, Rest: h.net.Now().Sub(c.stirred),
-		}})
+		}}
+		if e := h.plane.entries[key]; e != nil {
+			listed.Bucket = uint8(multipath.Bucket(uint64(e.LocalNID), uint64(e.RemoteNID), c.local.Port(), c.remote.Port()))
+		}
+		if b := c.bulk; b != nil {
+			c := &listed.Connection
+			c.Window, c.SRTT, c.MSS, c.PeerWindow, c.Pace = int(b.cwnd), b.srtt, bulkSegment, 1<<30, b.pace
+			c.Control = "cubic"
+		}
+		all = append(all, listed)
 	}
 	h.assist.HandleConnections(h.net.Now(), all, nil)
+}
+
+// setWindows sets the congestion windows of transfers, and returns those that were set.
+func (h *Node) setWindows(all []tcpassist.Window) (done []tcpassist.Window) {
+	for _, w := range all {
+		if c := h.between(w.Local, w.Remote); c != nil && c.bulk != nil && c.bulk.setWindow(w) {
+			done = append(done, w)
+		}
+	}
+	return done
 }
 
 // between finds the node's end of a connection.

@@ -7,6 +7,7 @@ import (
 
 	"roam"
 	"roam/ilnp"
+	"roam/tcpassist"
 )
 
 // Parameters of a bulk transfer.
@@ -29,9 +30,12 @@ type Bulk struct {
 	next      int // sequence number of the next new segment
 	end       int // segments to send; 0: without end
 	sent      map[int]*bulkPart
-	order     []*bulkPart // of transmission, the oldest first
-	lost      []int       // to be retransmitted
-	delivered int         // segments
+	order     []*bulkPart  // of transmission, the oldest first
+	lost      []int        // to be retransmitted
+	delivered int          // segments
+	there     map[int]bool // at the other end, behind a gap,
+	gap       int          // which is this segment: all before it are there
+	hidden    []hiddenPart // of those there, in order of arrival
 
 	cwnd, ssthresh float64
 	wmax           float64
@@ -46,6 +50,9 @@ type Bulk struct {
 	lastSent    time.Time // of the newest segment that was delivered
 	rto         uint64
 	paced       time.Time
+	pace        int  // bytes a second at most; 0: without limit
+	most        int  // segments of the window; 0: without limit
+	anew        bool // the congestion control has begun anew, and knows of no loss
 	waiting     bool
 }
 
@@ -59,6 +66,12 @@ type bulkPart struct {
 	late  bool // it was taken for lost, and arrived
 }
 
+// hiddenPart is a segment that is there, which no acknowledgement has told yet.
+type hiddenPart struct {
+	*bulkPart
+	sentAt time.Time
+}
+
 // Bulk begins a transfer to another node.
 func (h *Node) Bulk(to *Node) *Bulk {
 	b := newBulk(h.Dial(to, 0).ends[0])
@@ -67,10 +80,27 @@ func (h *Node) Bulk(to *Node) *Bulk {
 }
 
 func newBulk(e *tcpEnd) *Bulk {
-	return &Bulk{
+	e.bulk = &Bulk{
 		from: e.host, to: e.peer.host, key: e.key, ends: e,
-		sent: make(map[int]*bulkPart), cwnd: bulkFirst, ssthresh: math.Inf(1),
+		sent: make(map[int]*bulkPart), there: make(map[int]bool), cwnd: bulkFirst, ssthresh: math.Inf(1),
 	}
+	return e.bulk
+}
+
+// setWindow sets the congestion window, as the daemon has it done, and reports whether that is done.
+func (b *Bulk) setWindow(w tcpassist.Window) bool {
+	done := b.recover == 0 && int(b.cwnd) >= w.Least
+	if done {
+		b.cwnd, b.ssthresh, b.wmax, b.epoch = float64(w.Segments), float64(w.Segments), 0, time.Time{}
+		b.anew = true
+	}
+	if done || w.Most == 0 {
+		b.most = w.Most
+	}
+	if done || w.Pace == 0 || w.Pace >= 1<<30 {
+		b.pace = w.Pace
+	}
+	return done
 }
 
 // begin waits for the handshake, and for what the other end asks with.
@@ -123,6 +153,10 @@ func (b *Bulk) push() {
 				gain = 2
 			}
 			b.paced = now.Add(time.Duration(float64(n) / (gain * b.cwnd) * float64(b.srtt)))
+			if b.pace > 0 {
+				least := time.Duration(n*bulkSegment) * time.Second / time.Duration(b.pace)
+				b.paced = now.Add(max(b.paced.Sub(now), least))
+			}
 		}
 	}
 }
@@ -144,16 +178,35 @@ func (b *Bulk) transmit(now time.Time) {
 	b.ends.next = b.ends.unacked + uint32(b.inFlight()*tcpSegmentSize) // for the judgement of queues
 	b.ends.srtt, b.ends.least = b.srtt, b.least
 	sentAt := now
-	s := &segment{from: b.ends, stamp: uint32(now.UnixMilli()), arrives: func() { b.arrived(p, sentAt) }}
+	s := &segment{from: b.ends, arrives: func() { b.arrived(p, sentAt) }}
 	b.from.plane.send(b.key, Datagram{Size: 32 + bulkSegment, segment: s})
 	b.arm()
 }
 
-// arrived has a segment acknowledged: each is, by a segment that takes what path the other
-// end chooses.
+// arrived has a segment acknowledged: each is, with all before the gap, by a segment that takes what path the other end
+// chooses. That tells of the segment itself, too, unless the programs withhold it.
 func (b *Bulk) arrived(p *bulkPart, sentAt time.Time) {
-	b.to.plane.send(ilnp.SessionKey{Local: b.key.Remote, Remote: b.key.Local}, Datagram{
-		Size: 32, segment: &segment{from: b.ends.peer, arrives: func() { b.acked(p, sentAt) }}})
+	b.there[p.seq] = true
+	for b.there[b.gap] {
+		delete(b.there, b.gap)
+		b.gap++
+	}
+	gap := b.gap
+	s := &segment{from: b.ends.peer, ack: uint32(gap * bulkSegment), block: len(b.there) > 0}
+	s.arrives = func() {
+		if s.withheld && p.seq >= gap {
+			b.hidden = append(b.hidden, hiddenPart{p, sentAt})
+		} else {
+			b.acked(p, sentAt)
+		}
+		told := func(h hiddenPart) bool { return h.seq < gap || s.block && !s.withheld }
+		for i := slices.IndexFunc(b.hidden, told); i >= 0; i = slices.IndexFunc(b.hidden, told) {
+			h := b.hidden[i]
+			b.hidden = slices.Delete(b.hidden, i, i+1)
+			b.acked(h.bulkPart, h.sentAt)
+		}
+	}
+	b.to.plane.send(ilnp.SessionKey{Local: b.key.Remote, Remote: b.key.Local}, Datagram{Size: 44, segment: s})
 }
 
 func (b *Bulk) acked(p *bulkPart, sentAt time.Time) {
@@ -212,7 +265,7 @@ func (b *Bulk) lose(now time.Time, q *bulkPart) {
 		return
 	}
 	b.undo, b.again = [2]float64{b.cwnd, b.ssthresh}, 1
-	b.wmax, b.epoch = b.cwnd, time.Time{}
+	b.wmax, b.epoch, b.anew = b.cwnd, time.Time{}, false
 	b.cwnd = max(2, b.cwnd*cubicBeta)
 	b.ssthresh, b.recover = b.cwnd, b.next
 }
@@ -230,6 +283,11 @@ func (b *Bulk) spurious() {
 
 // grow opens the window by one segment that arrived.
 func (b *Bulk) grow(now time.Time, rtt time.Duration) {
+	defer func() {
+		if b.most > 0 {
+			b.cwnd = min(b.cwnd, float64(b.most))
+		}
+	}()
 	if b.cwnd < b.ssthresh {
 		b.cwnd++
 		if late := min(max(b.least/8, 4*time.Millisecond), 16*time.Millisecond); b.srtt > b.least+late && b.cwnd > 16 {
@@ -241,6 +299,9 @@ func (b *Bulk) grow(now time.Time, rtt time.Duration) {
 		b.epoch = now
 		b.wmax = max(b.wmax, b.cwnd)
 	}
+	if b.anew { // by a twentieth in a round trip, as Linux has it
+		b.cwnd += 1. / 20
+	}
 	t := now.Sub(b.epoch).Seconds() - math.Cbrt(b.wmax*(1-cubicBeta)/cubicC)
 	target := cubicC*t*t*t + b.wmax
 	if target > b.cwnd {
@@ -250,10 +311,28 @@ func (b *Bulk) grow(now time.Time, rtt time.Duration) {
 	}
 }
 
-// arm sets the retransmission time-out.
+// probe sends the newest segment again, so that the other end says what it has (tail loss probe, RFC 8985 §7).
+func (b *Bulk) probe() {
+	p := b.sent[b.next-1]
+	if p == nil || slices.Contains(b.lost, p.seq) {
+		return
+	}
+	at := b.from.net.Now()
+	s := &segment{from: b.ends, arrives: func() { b.arrived(p, at) }}
+	p.at = at
+	p.tries++
+	b.from.plane.send(b.key, Datagram{Size: 32 + bulkSegment, segment: s})
+}
+
+// arm sets the retransmission time-out, and that after which a probe is sent.
 func (b *Bulk) arm() {
 	b.rto++
 	set := b.rto
+	b.from.net.After(2*b.srtt+10*time.Millisecond, func() {
+		if set == b.rto && len(b.hidden) > 0 && b.recover == 0 {
+			b.probe()
+		}
+	})
 	b.from.net.After(max(2*b.srtt, 200*time.Millisecond)+200*time.Millisecond, func() {
 		if set != b.rto || len(b.sent) == 0 {
 			return

@@ -140,17 +140,13 @@ func (p *plane) table(table *ilnp.Table, s *decide.Session) *decide.FlowTable {
 	return t
 }
 
-// cross writes which acknowledgements are crossed, given the bit of each path of the table.
+// cross writes which long paths there are, given the bit of each path of the table.
 func cross(t *decide.FlowTable, table *ilnp.Table, at []uint16) {
-	if k := int(table.Mate); k >= len(at) || at[k] == 0 {
-		return
-	}
-	t.Mate = uint8(bits.TrailingZeros16(at[table.Mate]))
 	for bit := range decide.MaxPaths {
 		k := slices.Index(at, 1<<bit)
-		if n := bits.OnesCount16(t.Longs); k >= 0 && table.Longs>>k&1 != 0 && n < len(t.Gaps) {
+		if n := bits.OnesCount16(t.Longs); k >= 0 && table.Longs>>k&1 != 0 && n < len(t.Waits) {
 			t.Longs |= 1 << bit
-			t.Gaps[n] = uint16(table.Gaps[k].Milliseconds())
+			t.Waits[n] = uint16(table.Waits[k].Milliseconds())
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/sim"
+	"roam/tcpassist"
 	ilnpwire "roam/wire/ilnp"
 )
 
@@ -362,6 +363,12 @@ func (h *Node) execute(o ilnp.Output) {
 		h.assist.HandleEnd(o.Key)
 	case ilnp.PathsChanged:
 		h.pathsChanged(o)
+	case ilnp.Stretch:
+		h.assist.HandleStretch(h.net.Now(), tcpassist.Stretch[ilnp.SessionKey]{
+			Key: o.Key, Phase: tcpassist.Phase(o.Phase), Buckets: o.Buckets, Most: ilnpwire.CrossMost,
+			RTT: o.RTT, Gap: o.Gap, Gain: o.Gain, Rate: o.Rate,
+		})
+		h.assistTCP()
 	case ilnp.Release:
 		h.plane.release(o.Key)
 	case ilnp.Reject:

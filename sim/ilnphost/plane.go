@@ -245,6 +245,9 @@ func (p *plane) leave(out Packet) {
 	if o.Action == decide.Sent {
 		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
 		wire.Data.sentTo, wire.label = o.Dst.L64, o.Label
+		if s := out.Data.segment; s != nil {
+			s.withheld = o.Withholds
+		}
 		if out.Control != nil {
 			wire.Control, _ = p.state.Host.Rewrite(k, &o) // cannot fail: this host's stack built it
 			wire.typ, wire.typed = out.typ, out.typed
@@ -275,11 +278,15 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 		if s := d.segment; s != nil {
 			if s.arrives != nil {
 				upper = slices.Concat(upper, []byte{1, 1, 8, 10}, make([]byte, 16)) // a time stamp, as Linux has it
-				binary.BigEndian.PutUint32(upper[24:], s.stamp)
-				upper[12] = 10 << 4
+				if s.block {
+					upper = slices.Concat(upper[:32], []byte{1, 1, 5, 10}, make([]byte, 4))
+					upper = binary.BigEndian.AppendUint32(upper, s.ack+2*bulkSegment)
+				}
+				upper[12] = uint8(len(upper)) << 2
 			}
 			binary.BigEndian.PutUint16(upper, s.from.local.Port())
 			binary.BigEndian.PutUint16(upper[2:], s.from.remote.Port())
+			binary.BigEndian.PutUint32(upper[8:], s.ack)
 		}
 	}
 	if f := p.Data.flow; f != nil && f.Port != 0 {

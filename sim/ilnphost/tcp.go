@@ -43,6 +43,7 @@ type tcpEnd struct {
 	timed         uint32            // the byte whose acknowledgement is timed; 0: none
 	timedAt       time.Time
 	srtt, least   time.Duration // smoothed and minimal RTT
+	bulk          *Bulk         // the transfer of this end; nil: there is none
 }
 
 // segment is a TCP segment in flight, or a conntrack resync.
@@ -54,7 +55,8 @@ type segment struct {
 	again    bool // retransmitted after an RTO
 	resync   *ilnpwire.Resync
 	arrives  func() // a segment of a bulk transfer; its other fields say nothing, but for
-	stamp    uint32 // its time stamp in ms
+	block    bool   // it has a block of SACK
+	withheld bool   // that has been taken out
 }
 
 // opens reports whether this segment makes a firewall track the connection.

@@ -36,6 +36,10 @@ import (
 // A request may ask about another path of the same session: it then has the locators of that path,
 // that of the answering end first, where the answer has the packets and the bytes received.
 //
+// A request may name connections, by the ports of the asking end and of the answering one, 16 bits each: up to
+// eight, where the answer has the counts; the rest is zero. Acknowledgements of these are to be crossed (package
+// multipath) from now on, as those of data that come along this path are. The answer says that they are.
+//
 // The cost is that of the path by the rate which the asking end has measured in its own direction: each
 // step of two halves what is sent there, and the fastest path has 0. It is 15 at most. The answer has it as it was.
 //
@@ -61,7 +65,14 @@ const (
 	flagOther   = 8
 	flagAnswers = 16
 	flagCrosses = 32
+	flagCross   = 64
 )
+
+// Connections are TCP connections by their ports, of the asking end and of the answering one; zeros: none.
+type Connections [CrossMost][2]uint16
+
+// CrossMost is of how many connections one request can ask that their acknowledgements be crossed.
+const CrossMost = 8
 
 var reportMark = [4]byte{'R', 'O', 'R', 'P'}
 
@@ -78,11 +89,13 @@ type Counts struct{ Packets, Bytes uint64 }
 type Report struct {
 	PerFlow        bool // the end that asks wants TCP spread by connection
 	Counted        bool
-	Answers        bool     // the end that asks marks flows, which are to be answered on the path that they take
-	Crosses        bool     // in a reply: the answering end crosses acknowledgements (package multipath)
-	Other          bool     // it is about another path,
-	Near, Far      roam.L64 // whose locators, in a request, are these: of the answering end, of the other one
-	Cost           uint8    // what the path costs by the rate that the asking end has measured
+	Answers        bool        // the end that asks marks flows, which are to be answered on the path that they take
+	Crosses        bool        // in a reply: the answering end crosses acknowledgements (package multipath)
+	Cross          bool        // those of these connections; in a reply: it does so from now on
+	Connections    Connections // by the ports of the asking end and of the answering one; zeros: none
+	Other          bool        // it is about another path,
+	Near, Far      roam.L64    // whose locators, in a request, are these: of the answering end, of the other one
+	Cost           uint8       // what the path costs by the rate that the asking end has measured
 	Epoch, Clock   uint32
 	Received, Sent Counts
 	Sealed         bool // it has a MAC, or, in a request, space for one, which is zero
@@ -96,6 +109,11 @@ func (r Report) AppendRequest(b []byte, token [16]byte) []byte {
 	if r.Other {
 		binary.BigEndian.PutUint64(b[at+reportReceivedAt:], uint64(r.Near))
 		binary.BigEndian.PutUint64(b[at+reportReceivedAt+8:], uint64(r.Far))
+		return b
+	}
+	for i, ports := range r.Connections {
+		binary.BigEndian.PutUint16(b[at+reportReceivedAt+4*i:], ports[0])
+		binary.BigEndian.PutUint16(b[at+reportReceivedAt+4*i+2:], ports[1])
 	}
 	return b
 }
@@ -140,6 +158,9 @@ func (r Report) append(b []byte, token [16]byte, flags uint8) []byte {
 	if r.Crosses {
 		flags |= flagCrosses
 	}
+	if r.Cross {
+		flags |= flagCross
+	}
 	d[reportFlagsAt], d[reportCostAt] = flags, r.Cost
 	return b
 }
@@ -163,12 +184,14 @@ func ParseReport(data []byte) (Report, error) {
 	}
 	flags := data[reportFlagsAt]
 	r := Report{Counted: flags&flagCounts != 0, PerFlow: flags&flagPerFlow != 0, Other: flags&flagOther != 0,
-		Answers: flags&flagAnswers != 0, Crosses: flags&flagCrosses != 0,
+		Answers: flags&flagAnswers != 0, Crosses: flags&flagCrosses != 0, Cross: flags&flagCross != 0,
 		Cost: data[reportCostAt], Sealed: len(data) == SealedReportLen}
 	if flags&flagFilled == 0 {
 		if r.Other {
 			r.Near = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt:]))
 			r.Far = roam.L64(binary.BigEndian.Uint64(data[reportReceivedAt+8:]))
+		} else if r.Cross {
+			r.Connections = connectionsIn(data[reportReceivedAt:])
 		}
 		return r, fmt.Errorf("report: flags %#x at offset %d: %w", flags, reportFlagsAt, ErrNotFilled)
 	}
@@ -182,4 +205,12 @@ func ParseReport(data []byte) (Report, error) {
 		r.MAC = [MACLen]byte(data[ReportLen:])
 	}
 	return r, nil
+}
+
+// connectionsIn reads the connections that a request names.
+func connectionsIn(b []byte) (all Connections) {
+	for i := range all {
+		all[i] = [2]uint16{binary.BigEndian.Uint16(b[4*i:]), binary.BigEndian.Uint16(b[4*i+2:])}
+	}
+	return all
 }

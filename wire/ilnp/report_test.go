@@ -68,6 +68,25 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// A request names connections whose acknowledgements are to be crossed, where the answer has its counts.
+func TestReportThatCrosses(t *testing.T) {
+	r := ilnp.Report{Cross: true, Connections: ilnp.Connections{{0x1234, 0x01bb}, {}, {0x5678, 0x9abc}, 7: {1, 2}}}
+	request := fromHex(t, `a102030405060708 090a0b0c0d0e0fa2 524f5250 00400000
+		00000000 00000000 123401bb 00000000 56789abc 00000000 0000000000000000 00000000 00010002`)
+	if got := r.AppendRequest(dirty(), reportToken); !bytes.Equal(got, request) {
+		t.Errorf("request is %x, want %x", got, request)
+	}
+	if got, err := ilnp.ParseReport(request); !errors.Is(err, ilnp.ErrNotFilled) || got != r {
+		t.Errorf("request is read as %+v, %v", got, err)
+	}
+	answer := reportReply
+	answer.Cross = true
+	reply := answer.AppendReply(nil, reportToken)
+	if got, err := ilnp.ParseReport(reply); err != nil || got != answer || reply[21] != 0x43 {
+		t.Errorf("reply %x is read as %+v, %v", reply, got, err)
+	}
+}
+
 func TestReportRefuses(t *testing.T) {
 	reply := reportReply.AppendReply(nil, reportToken)
 	for n := range reply {

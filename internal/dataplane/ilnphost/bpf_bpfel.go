@@ -16,7 +16,7 @@ import (
 type bpfAbiNumber uint32
 
 const (
-	bpfAbiNumberABI bpfAbiNumber = 35
+	bpfAbiNumberABI bpfAbiNumber = 36
 )
 
 type bpfAddr struct {
@@ -135,22 +135,13 @@ const (
 	bpfCounterCOUNTERS_MAX             bpfCounter = 52
 )
 
-type bpfCrossedFlags uint32
-
-const (
-	bpfCrossedFlagsCROSSED_BY_LONG    bpfCrossedFlags = 1
-	bpfCrossedFlagsCROSSED_LATE_SHORT bpfCrossedFlags = 2
-	bpfCrossedFlagsCROSSED_LATE_LONG  bpfCrossedFlags = 4
-)
-
 type bpfCrossedFlow struct {
 	_     structs.HostLayout
-	Seq   uint32
-	Base  uint32
-	Late  [2]int32
+	Both  uint32
 	At    uint32
-	Path  uint32
-	Flags bpfCrossedFlags
+	Wait  uint32
+	Ack   uint32
+	Moved uint32
 }
 
 type bpfCrossedKey struct {
@@ -274,10 +265,10 @@ type bpfFlowTable struct {
 	Several uint16
 	Across  uint16
 	Longs   uint16
-	Mate    uint16
-	Gaps    [4]uint16
+	Waits   [4]uint16
 	Ways    [64]uint8
 	Costs   [16]uint16
+	_       [2]byte
 	Bytes   [64]uint32
 	Turns   struct {
 		_     structs.HostLayout

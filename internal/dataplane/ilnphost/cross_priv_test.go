@@ -2,10 +2,8 @@ package ilnphost
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"roam"
 	"roam/ilnp"
@@ -46,148 +44,134 @@ func (r *rig) leaves(segment []byte) roam.L64 {
 	return roam.L64(binary.BigEndian.Uint64(out[8:]))
 }
 
-// What acknowledges data that came by the long path leaves by the short one, and the other way round, from the first
-// data on that came by the long path; on the compact path of ingress and on the full one. Data, and what ends a
-// connection, do not take the long path, nor do other connections.
-func TestAcknowledgementsAreCrossed(t *testing.T) {
-	const short, long, own = here, here + 1, 40000
-	r, p := crossingRig(t)
-	for _, c := range []struct {
-		name  string
-		came  roam.L64 // 0: nothing
-		data  int
-		nonce bool
-		want  roam.L64
-	}{
-		{"before anything", 0, 0, false, short},
-		{"data by the short path", short, 100, false, short},
-		{"no data by the long path", long, 0, false, short},
-		{"data by the long path", long, 100, false, short},
-		{"by the short path then", short, 100, false, long},
-		{"an acknowledgement by the long path", long, 0, false, long},
-		{"by the long path, with a nonce", long, 100, true, short},
-		{"by the short path, with a nonce", short, 100, true, long},
-	} {
-		if c.came != 0 {
-			if v, _ := r.ingress(dataBy(c.came, own, c.data, c.nonce)); v != passOn {
-				t.Errorf("%s: verdict %d", c.name, v)
+// acks is a segment of ours without data, with a time stamp or without one, and these blocks of SACK.
+func acks(own uint16, ack uint32, stamp bool, blocks ...uint32) []byte {
+	s := bare(own, 443, flagACK, 0)
+	binary.BigEndian.PutUint32(s[8:], ack)
+	if stamp {
+		s = append(s, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2)
+	}
+	if len(blocks) > 0 {
+		s = append(s, 1, 1, 5, uint8(2+4*len(blocks)))
+	}
+	for _, b := range blocks {
+		s = binary.BigEndian.AppendUint32(s, b)
+	}
+	s[ip6.TCPDataOffsetAt] = uint8(len(s)) << 2
+	return s
+}
+
+// blocks returns the numbers in the blocks of SACK with which a segment leaves, and fails if its checksum is wrong.
+func (r *rig) blocks(segment []byte) (all []uint32) {
+	r.t.Helper()
+	_, out := r.egress(packet(session(ours), session(theirs), ip6.TCP, segment))
+	c, err := ip6.Walk(out)
+	if err != nil || ip6.Checksum(c.Header.Src, c.Header.Dst, ip6.TCP, out[c.UpperOffset:c.End]) != 0 {
+		r.t.Fatalf("%x: %v, or a wrong checksum", out, err)
+	}
+	options := out[c.UpperOffset+20 : c.End]
+	for len(options) > 1 {
+		n := 1
+		if options[0] != 1 {
+			n = int(options[1])
+		}
+		if options[0] == 5 {
+			for b := options[2:n]; len(b) > 0; b = b[4:] {
+				all = append(all, binary.BigEndian.Uint32(b))
 			}
 		}
-		if got := r.leaves(bare(own, 443, flagACK, 0)); got != c.want {
-			t.Errorf("%s: the acknowledgement leaves from %v, want %v", c.name, got, c.want)
-		}
+		options = options[n:]
 	}
-	for name, segment := range map[string][]byte{
-		"data": bare(own, 443, flagACK, 10), "the last one": bare(own, 443, flagACK|flagFIN, 0),
-		"a reset":            bare(own, 443, 0x14, 0),
-		"another connection": bare(own+1, 443, flagACK, 0),
-	} {
-		if got := r.leaves(segment); got != short {
-			t.Errorf("%s leaves from %v", name, got)
-		}
-	}
-	for _, k := range keysOf[bpfCrossedKey, bpfCrossedFlow](r.objs.CrossedFlows) {
-		var f bpfCrossedFlow
-		r.must(r.objs.CrossedFlows.Lookup(&k, &f))
-		f.At -= 1000
-		r.must(r.objs.CrossedFlows.Put(&k, &f))
-	}
-	r.ingress(dataBy(short, own, 100, false))
-	if got := r.leaves(bare(own, 443, flagACK, 0)); got != short {
-		t.Errorf("long after the last data by the long path an acknowledgement leaves from %v", got)
-	}
-	r.ingress(dataBy(long, own, 100, false))
-	if r.ingress(dataBy(short, own, 100, false)); r.leaves(bare(own, 443, flagACK, 0)) != long {
-		t.Error("not crossed again")
-	}
-	p.Seq++
-	if r.upsert(p); r.leaves(bare(own, 443, flagACK, 0)) != short {
-		t.Error("crossed by the paths of an entry that is no more")
-	}
+	return all
 }
 
-// An acknowledgement takes no path that cannot be used, and none is crossed in a session without a long path.
-func TestCrossingLeavesPaths(t *testing.T) {
+// From the first data on that came by the long path acknowledgements leave without blocks of SACK, on the compact path
+// of ingress and on the full one, while what is there grows, or for a while if it does not. Blocks of data that came
+// twice leave. Other connections, and this one a second after the last data by the long path, have theirs.
+func TestBlocksAreWithheld(t *testing.T) {
 	const short, long, own = here, here + 1, 40000
-	r, p := crossingRig(t)
-	r.ingress(dataBy(long, own, 100, false))
-	r.ingress(dataBy(short, own, 100, false))
-	r.must(r.SetUplinks([]UplinkEntry{
-		{Local: roam.LinkLocator{Link: loopback, L64: short}, Usable: true, MTU: 1500},
-		{Local: roam.LinkLocator{Link: loopback, L64: long}, MTU: 1500},
-	}))
-	if got := r.leaves(bare(own, 443, flagACK, 0)); got != short {
-		t.Errorf("by a path that cannot be used: %v", got)
-	}
-	r.uplink(short, long)
-	if got := r.leaves(bare(own, 443, flagACK, 0)); got != long {
-		t.Errorf("by %v once it can", got)
-	}
-	p.Seq++
-	choose(&p, nil)
-	r.upsert(p)
-	r.ingress(dataBy(long, own, 100, false))
-	r.ingress(dataBy(short, own, 100, false))
-	ways := make(map[roam.L64]int)
-	for range 10 {
-		ways[r.leaves(bare(own, 443, flagACK, 0))]++
-	}
-	if len(ways) != 2 {
-		t.Errorf("without a long path they take no turns: %v", ways)
-	}
-}
-
-// sentAgo is a segment of the peer with data and a time stamp of so long ago.
-func sentAgo(to roam.L64, own uint16, ago time.Duration) []byte {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it always works
-	s := bare(443, own, flagACK, 12+100)
-	s[ip6.TCPDataOffsetAt] = 8 << 4
-	binary.BigEndian.PutUint32(s[20:], 0x0101080a)
-	binary.BigEndian.PutUint32(s[24:], uint32((now.Nano()-ago.Nanoseconds())/1e6))
-	return packet(at(there, theirs), at(to, ours), ip6.TCP, s)
-}
-
-// A queue is a part of the way there: the longer data are under way by the short path, the more acknowledgements
-// return by it, and at last each by the path of its data. The long path's way is 45 ms longer here.
-func TestCrossingByTimeStamps(t *testing.T) {
-	const short, long, ms = here, here + 1, time.Millisecond
+	block := []uint32{200, 300}
 	r, _ := crossingRig(t)
+	age := func(ms uint32) {
+		for _, k := range keysOf[bpfCrossedKey, bpfCrossedFlow](r.objs.CrossedFlows) {
+			var f bpfCrossedFlow
+			r.must(r.objs.CrossedFlows.Lookup(&k, &f))
+			f.Moved -= ms
+			if ms >= 1000 {
+				f.At -= ms
+			}
+			r.must(r.objs.CrossedFlows.Put(&k, &f))
+		}
+	}
+	r.ingress(dataBy(short, own, 100, false))
+	r.ingress(dataBy(long, own, 0, false))
+	if got := r.blocks(acks(own, 100, true, block...)); len(got) != 2 {
+		t.Errorf("before data by the long path: %d", got)
+	}
+	for _, nonce := range []bool{false, true} {
+		r.ingress(dataBy(long, own, 100, nonce))
+		if got := r.blocks(acks(own, 100, true, block...)); len(got) != 2 && !nonce {
+			t.Errorf("of a connection that is whole on the long path: %d", got)
+		}
+		r.ingress(dataBy(short, own, 100, nonce))
+		for name, c := range map[string]struct {
+			segment []byte
+			want    []uint32
+		}{
+			"with a time stamp":     {acks(own, 100, true, block...), nil},
+			"without one":           {acks(own, 100, false, block...), nil},
+			"three blocks":          {acks(own, 100, true, 200, 300, 400, 500, 600, 700), nil},
+			"four blocks":           {acks(own, 100, false, 200, 300, 400, 500, 600, 700, 800, 900), nil},
+			"what came twice":       {acks(own, 100, true, 50, 60), []uint32{50, 60}},
+			"and a block":           {acks(own, 100, true, 50, 60, 200, 300), []uint32{50, 60}},
+			"and two":               {acks(own, 100, true, 0xfffffff0, 100, 200, 300, 400, 500), []uint32{0xfffffff0, 100}},
+			"with data":             {append(acks(own, 100, true, block...), 1, 2, 3, 4), nil},
+			"the last one":          {withFlags(acks(own, 100, true, block...), flagACK|flagFIN), nil},
+			"a reset":               {withFlags(acks(own, 100, true, block...), flagACK|4), block},
+			"none":                  {acks(own, 100, true), nil},
+			"none, without a stamp": {acks(own, 100, false), nil},
+			"of another connection": {acks(own+1, 100, true, block...), block},
+		} {
+			if got := r.blocks(c.segment); !slices.Equal(got, c.want) {
+				t.Errorf("%s, nonce %t: %d, want %d", name, nonce, got, c.want)
+			}
+		}
+	}
 	for i, c := range []struct {
-		byShort, byLong time.Duration // how long data are under way
-		toShort, toLong roam.L64      // where acknowledgements leave from, of data by either path
+		ages uint32 // ms
+		ack  uint32
+		want int
 	}{
-		{5 * ms, 50 * ms, long, short},
-		{20 * ms, 50 * ms, long, short},
-		{30 * ms, 50 * ms, short, short},
-		{50 * ms, 50 * ms, short, short},
-		{70 * ms, 50 * ms, short, short},
-		{80 * ms, 50 * ms, short, long},
-		{300 * ms, 50 * ms, short, long},
-		{time.Minute, 50 * ms, long, short},  // no such path: the peer's clock has another unit
-		{-time.Minute, 50 * ms, long, short}, // clocks do not agree, nor need they
+		{70, 100, 0}, {20, 100, 2}, {0, 100, 2}, {0, 101, 0}, {75, 101, 0}, {0, 102, 0}, {75, 102, 0}, {15, 102, 2},
+		{0, 103, 0}, {1000, 104, 2},
 	} {
-		own := uint16(40000 + i)
-		r.ingress(sentAgo(long, own, c.byLong))
-		r.ingress(sentAgo(short, own, c.byShort))
-		if got := r.leaves(bare(own, 443, flagACK, 0)); got != c.toShort {
-			t.Errorf("%v and %v there: what acknowledges the former leaves from %v", c.byShort, c.byLong, got)
-		}
-		r.ingress(sentAgo(long, own, c.byLong))
-		if got := r.leaves(bare(own, 443, flagACK, 0)); got != c.toLong {
-			t.Errorf("%v and %v there: what acknowledges the latter leaves from %v", c.byShort, c.byLong, got)
+		age(c.ages)
+		if got := r.blocks(acks(own, c.ack, true, block...)); len(got) != c.want {
+			t.Errorf("acknowledgement %d, of %d after %d ms: %d", i, c.ack, c.ages, got)
 		}
 	}
-	const own = 41000
-	for range 40 { // a queue grows: the mean follows
-		r.ingress(sentAgo(long, own, 50*ms))
-		r.ingress(sentAgo(short, own, 5*ms))
-	}
-	for range 20 {
-		r.ingress(sentAgo(long, own, 50*ms))
-		r.ingress(sentAgo(short, own, 50*ms))
-	}
-	if got := r.leaves(bare(own, 443, flagACK, 0)); got != short {
-		t.Errorf("with a queue that has grown to 45 ms an acknowledgement leaves from %v", got)
+}
+
+// withFlags returns a segment with other flags.
+func withFlags(segment []byte, flags uint8) []byte {
+	segment[tcpFlags] = flags
+	return segment
+}
+
+// In a session without a long path, and where data are not counted, nothing is withheld.
+func TestBlocksAreNotWithheld(t *testing.T) {
+	const long, own = here + 1, 40000
+	for name, change := range map[string]func(*ilnp.Entry){
+		"no long path": func(p *ilnp.Entry) { choose(p, nil) },
+		"not counted":  func(p *ilnp.Entry) { p.Counted = false },
+	} {
+		r, p := crossingRig(t)
+		p.Seq++
+		change(&p)
+		r.upsert(p)
+		r.ingress(dataBy(long, own, 100, false))
+		if got := r.blocks(acks(own, 100, true, 200, 300)); len(got) != 2 {
+			t.Errorf("%s: %d", name, got)
+		}
 	}
 }

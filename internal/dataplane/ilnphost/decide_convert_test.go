@@ -107,10 +107,10 @@ func (g *gen) ruled(w *world, p *bpfSessionEntry) {
 func (g *gen) table() (t bpfFlowTable) {
 	t.Alone, t.Several = g.Uint64(), pick[uint16](g, 1, 2, 4, 5, 6, 7, 0xffff, 0xfff0)
 	t.Crossed, t.Across = g.Uint64(), pick[uint16](g, 1, 3, 6, 7, 0xffff)
-	for i := range t.Gaps {
-		t.Gaps[i] = pick[uint16](g, 1, 40, 90)
+	for i := range t.Waits {
+		t.Waits[i] = pick[uint16](g, 1, 40, 90)
 	}
-	t.Longs, t.Mate = pick[uint16](g, 0, 1, 2, 4, 6), pick[uint16](g, 0, 1, 2, 15)
+	t.Longs = pick[uint16](g, 0, 1, 2, 4, 6)
 	for b := range t.Ways {
 		t.Ways[b], t.Bytes[b] = pick[uint8](g, 0, 0, 1, 2, 3, 15)|pick[uint8](g, 0, 1, 2, 15)<<4, uint32(g.few())
 	}
@@ -213,11 +213,7 @@ func between(name string, got, before, after reflect.Value) (wrong []string) {
 }
 
 func modelCrossedFlow(v bpfCrossedFlow) decide.CrossedFlow {
-	return decide.CrossedFlow{
-		Seq: v.Seq, Base: v.Base, Late: v.Late, At: v.At, Path: uint8(v.Path),
-		Known:  [2]bool{v.Flags&bpfCrossedFlagsCROSSED_LATE_SHORT != 0, v.Flags&bpfCrossedFlagsCROSSED_LATE_LONG != 0},
-		ByLong: v.Flags&bpfCrossedFlagsCROSSED_BY_LONG != 0,
-	}
+	return decide.CrossedFlow{Both: v.Both, At: v.At, Wait: v.Wait, Ack: v.Ack, Moved: v.Moved}
 }
 
 // wrongCrossed is what differs of the connections that are crossed: they are as at one of two moments, or between.
@@ -234,11 +230,8 @@ func wrongCrossed(now, before, after *decide.State) (wrong []string) {
 	for k, got := range now.Crossed {
 		a, known := before.Crossed[k]
 		b, same := after.Crossed[k], got
-		same.At, same.Base, same.Late = a.At, a.Base, a.Late
-		isIn := between(got.At, a.At, b.At) && between(got.Base, a.Base, b.Base)
-		for i := range got.Late {
-			isIn = isIn && between(uint32(got.Late[i]), uint32(a.Late[i]), uint32(b.Late[i]))
-		}
+		same.Both, same.At, same.Moved = a.Both, a.At, a.Moved
+		isIn := between(got.At, a.At, b.At) && between(got.Moved, a.Moved, b.Moved) && between(got.Both, a.Both, b.Both)
 		if !known || got != b && (same != a || !isIn) {
 			wrong = append(wrong, fmt.Sprintf("crossed flow %v is %+v, want %+v or until %+v", k, got, a, b))
 		}
@@ -265,10 +258,9 @@ func (g *gen) crossings(w *world, p bpfSessionEntry) {
 			k := bpfCrossedKey{Slot: p.Slot, Birth: p.Birth, NearPort: swapped(own), FarPort: swapped(remote)}
 			now := uint32(g.now / 1e6)
 			w.crossed[k] = bpfCrossedFlow{
-				Seq: p.Seq - pick[uint32](g, 0, 0, 0, 1), At: now - pick[uint32](g, 0, 500, 900, 1100, 1<<31),
-				Path: uint32(g.IntN(3)), Base: now - pick[uint32](g, 0, 7, 1<<31),
-				Late:  [2]int32{int32(g.IntN(2000) - 1000), int32(g.IntN(2000) - 1000)},
-				Flags: bpfCrossedFlags(g.IntN(8)),
+				Both: now - pick[uint32](g, 0, 0, 900, 1100),
+				At:   now - pick[uint32](g, 0, 500, 900, 1100, 1<<31), Wait: pick[uint32](g, 0, 70, 2000),
+				Ack: pick[uint32](g, 0, 1, 3), Moved: now - pick[uint32](g, 0, 500, 1100, 1<<31),
 			}
 		}
 	}
@@ -277,7 +269,7 @@ func (g *gen) crossings(w *world, p bpfSessionEntry) {
 func modelTable(t bpfFlowTable) *decide.FlowTable {
 	return &decide.FlowTable{
 		Alone: t.Alone, Several: t.Several, Ways: t.Ways, Costs: t.Costs, Bytes: t.Bytes, Turns: t.Turns.Bytes,
-		Crossed: t.Crossed, Across: t.Across, Longs: t.Longs, Mate: uint8(t.Mate), Gaps: t.Gaps,
+		Crossed: t.Crossed, Across: t.Across, Longs: t.Longs, Waits: t.Waits,
 	}
 }
 

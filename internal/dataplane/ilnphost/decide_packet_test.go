@@ -301,6 +301,11 @@ func (g *gen) segment(port [2]uint16, n ilnp.Nonce) []byte {
 	switch g.IntN(6) {
 	case 0:
 		options = []byte{1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, byte(g.IntN(3))}
+		if g.in(2) {
+			options = append(options, g.blocks()...)
+		}
+	case 3:
+		options = g.blocks()
 	case 1:
 		options = []byte{2, 4, byte(g.IntN(8)), byte(g.IntN(256)), 1, 1, 1, 1}
 	case 2:
@@ -347,6 +352,11 @@ func (g *gen) reportProbe(t *talk) []byte {
 	r.Sealed = g.apart(uint64(t.src.L64) + 3).in(2)
 	if r.Other = g.in(2); r.Other {
 		r.Near, r.Far = ownLocators[g.IntN(len(ownLocators))], remoteLocators[g.IntN(3)]
+	}
+	if r.Cross = g.in(3); r.Cross {
+		for i := range r.Connections[:g.IntN(len(r.Connections)+1)] {
+			r.Connections[i] = [2]uint16{pick(g, 0, remotePorts[g.IntN(2)]), pick(g, 0, ownPorts[g.IntN(3)])}
+		}
 	}
 	b := r.AppendRequest(make([]byte, 8), [16]byte{t.src.Addr().As16()[15], 1, 2, 3})
 	if g.in(4) {

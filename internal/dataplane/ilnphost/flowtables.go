@@ -21,8 +21,7 @@ type tableSets struct {
 	several uint16
 	across  uint16
 	longs   uint16
-	mate    uint16
-	gaps    [len(bpfFlowTable{}.Gaps)]uint16
+	waits   [len(bpfFlowTable{}.Waits)]uint16
 	ways    [multipath.Buckets]uint8
 	costs   [ilnp.MaxPaths]uint16
 	counts  bool // bytes are counted in it
@@ -134,30 +133,26 @@ func (t *flowTables) set(wanted map[uint32]tableSets, old, row bpfSessionEntry) 
 	return errors.Join(errs...)
 }
 
-// cross writes which acknowledgements are crossed, given the bit of each path of the table.
+// cross writes which long paths there are, given the bit of each path of the table.
 func (s *tableSets) cross(table *ilnp.Table, at [multipath.TableMost]uint16) {
-	if k := int(table.Mate); k >= len(table.Paths) || at[k] == 0 {
-		return
-	}
-	s.mate = uint16(bits.TrailingZeros16(at[table.Mate]))
-	for bit := range uint16(ilnp.MaxPaths) { // in this order programs look for the gaps
+	for bit := range uint16(ilnp.MaxPaths) { // in this order programs look for them
 		k := slices.Index(at[:], 1<<bit)
-		if n := bits.OnesCount16(s.longs); k >= 0 && table.Longs>>k&1 != 0 && n < len(s.gaps) {
+		if n := bits.OnesCount16(s.longs); k >= 0 && table.Longs>>k&1 != 0 && n < len(s.waits) {
 			s.longs |= 1 << bit
-			s.gaps[n] = uint16(min(table.Gaps[k].Milliseconds(), crossMost))
+			s.waits[n] = uint16(min(table.Waits[k].Milliseconds(), crossMost))
 		}
 	}
 }
 
 // setsOf returns what the daemon has written of a table.
 func setsOf(row bpfFlowTable, counts bool) tableSets {
-	return tableSets{row.Alone, row.Crossed, row.Several, row.Across, row.Longs, row.Mate, row.Gaps, row.Ways,
+	return tableSets{row.Alone, row.Crossed, row.Several, row.Across, row.Longs, row.Waits, row.Ways,
 		row.Costs, counts}
 }
 
 func (s tableSets) fill(row *bpfFlowTable) {
 	row.Alone, row.Crossed, row.Several, row.Across = s.alone, s.crossed, s.several, s.across
-	row.Longs, row.Mate, row.Gaps, row.Ways, row.Costs = s.longs, s.mate, s.gaps, s.ways, s.costs
+	row.Longs, row.Waits, row.Ways, row.Costs = s.longs, s.waits, s.ways, s.costs
 }
 
 // tableSets returns a table by the paths of an entry, whose row has its paths already; false: none of them is

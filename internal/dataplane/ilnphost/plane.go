@@ -49,6 +49,7 @@ type Options struct {
 // those that attach programs share nothing with the others, and may be called
 // from a second one, and Connections, WatchSockets, PrepareUplink and ReleaseUplink from any.
 type Plane struct {
+	Sockets
 	opts             Options
 	objs             objects
 	raw              rawPrograms

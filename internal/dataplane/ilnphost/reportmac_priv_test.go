@@ -32,7 +32,7 @@ func reported(t *testing.T, key [ilnpwire.MACKeyLen]byte) *rig {
 }
 
 // replyData returns the data of an echo reply.
-func replyData(t *testing.T, packet []byte) []byte {
+func replyData(t testing.TB, packet []byte) []byte {
 	t.Helper()
 	p, err := ilnpwire.ParseControl(packet, encapPort)
 	if err != nil {

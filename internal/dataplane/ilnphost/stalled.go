@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"sync"
 	"time"
@@ -26,7 +27,16 @@ type Connection struct {
 	Arrived       uint32        // segments so far
 	Backoff       int           // how often the time-out was doubled; 0: it is not stalled
 	Rest          time.Duration // since TCP last sent or received a segment
+	Window        int           // the congestion window, in segments
+	SRTT          time.Duration // the smoothed round-trip time
+	MSS           int           // bytes
+	PeerWindow    int           // bytes that the peer would take
+	Pace          int           // bytes a second at most; 0: without limit
+	Control       string        // the name of its congestion control
 }
+
+// Sockets are those of this network namespace.
+type Sockets struct{}
 
 // openStates are the states of TCP in which both ends have sequence numbers, as
 // the kernel numbers them: established, both of FIN-WAIT, CLOSE-WAIT, LAST-ACK, CLOSING.
@@ -55,7 +65,7 @@ func prefixOf(session roam.L64) uint64 {
 // It looks at every TCP socket of the namespace, so it is for rare occasions. A
 // kernel that cannot tell (no iterators of eBPF, Linux 5.9) returns an error each
 // time.
-func (p *Plane) Connections(session roam.L64) (list []Connection, err error) {
+func (Sockets) Connections(session roam.L64) (list []Connection, err error) {
 	o, err := stalledOnce()
 	if err != nil {
 		return nil, err
@@ -79,7 +89,9 @@ func (p *Plane) Connections(session roam.L64) (list []Connection, err error) {
 			Remote:  netip.AddrPortFrom(netip.AddrFrom16(c.Remote.In6U.U6Addr8), c.RemotePort),
 			Open:    openStates>>c.State&1 == 1,
 			Unacked: c.Unacked, Next: c.Next, Wanted: c.Wanted, Arrived: c.Arrived, Backoff: int(c.Backoff),
-			Rest: time.Duration(c.Rest) * time.Millisecond,
+			Rest:   time.Duration(c.Rest) * time.Millisecond,
+			Window: int(c.Window), SRTT: time.Duration(c.SrttUs8) * time.Microsecond / 8, MSS: int(c.Mss),
+			PeerWindow: int(c.PeerWindow), Pace: paceOf(c.Pace), Control: nameOf(c.Control[:]),
 		})
 	}
 	return list, nil
@@ -98,4 +110,24 @@ func iterate(p *ebpf.Program) (b []byte, err error) {
 	}
 	defer r.Close()
 	return io.ReadAll(r)
+}
+
+// paceOf returns a rate as a program has it: all bits stand for no limit.
+func paceOf(bytes uint32) int {
+	if bytes == math.MaxUint32 {
+		return 0
+	}
+	return int(min(bytes, math.MaxInt32))
+}
+
+// nameOf returns a name that the kernel has in a field.
+func nameOf(field []int8) string {
+	var name []byte
+	for _, c := range field {
+		if c == 0 {
+			break
+		}
+		name = append(name, byte(c))
+	}
+	return string(name)
 }

@@ -38,6 +38,12 @@ type stalledConnection struct {
 	Arrived    uint32
 	Backoff    uint32
 	Rest       uint32
+	Window     uint32
+	SrttUs8    uint32
+	Mss        uint32
+	PeerWindow uint32
+	Pace       uint32
+	Control    [16]int8
 }
 
 // Names of all BPF objects in the ELF.

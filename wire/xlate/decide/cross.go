@@ -5,16 +5,15 @@ import (
 	"math/bits"
 
 	"roam"
+	"roam/wire/ilnp"
 	"roam/wire/ip6"
 )
 
-// CrossedLongs is with how many long paths acknowledgements are crossed.
+// CrossedLongs is how many long paths of a session take connections beside short ones.
 const CrossedLongs = 4
 
 const (
-	oddlyLate    = 8000 // 1/8 ms: the peer's time stamps are no milliseconds
 	crossedLasts = 1000 // ms, from the last data on that came by a long path
-	flagEnds     = 0x07 // FIN, SYN, RST
 )
 
 // CrossedKey is a TCP connection of a session that has used a slot.
@@ -23,42 +22,13 @@ type CrossedKey struct {
 	NearPort, FarPort uint16
 }
 
-// CrossedFlow is struct crossed_flow: a TCP connection whose acknowledgements are crossed.
+// CrossedFlow is struct crossed_flow: a TCP connection of which data come by a long path, too.
 type CrossedFlow struct {
-	Seq   uint32   // of the session
-	Base  uint32   // ms: by our clock less that of the peer's time stamps,
-	Late  [2]int32 // 1/8 ms: how late data come by short paths, and by the long one;
-	Known [2]bool  // whether that is known
-	At    uint32   // ms: when data last came by the long path,
-	Path  uint8    // and which one that is
-	// ByLong says that the last data came by it.
-	ByLong bool
-}
-
-// note notes how late data have come by a short path, 0, or by a long one, 1.
-func (f *CrossedFlow) note(stamp, now uint32, is int) {
-	if !f.Known[0] && !f.Known[1] {
-		f.Base = now - stamp
-	}
-	late := int32(now - stamp - f.Base)
-	if f.Known[is] {
-		late += f.Late[is] - f.Late[is]>>3
-	} else {
-		late *= 8
-	}
-	f.Late[is], f.Known[is] = late, true
-}
-
-// back returns the path by which what acknowledges the last data returns.
-func (f CrossedFlow) back(t *FlowTable) uint8 {
-	path := f.Path & 15
-	gap := 8 * int32(t.Gaps[bits.OnesCount16(t.Longs&(1<<path-1))&(CrossedLongs-1)])
-	late := f.Late[0] - f.Late[1]
-	switch crosses := !f.Known[0] || !f.Known[1] || 2*late < -gap || late > oddlyLate; {
-	case crosses && !f.ByLong, !crosses && f.ByLong && 2*late > gap:
-		return path
-	}
-	return t.Mate
+	Both  uint32 // ms: when data last came by a short path, or the peer asked,
+	At    uint32 // by the long one,
+	Wait  uint32 // and for how long data may be missing then
+	Ack   uint32 // up to where all was there in our last segment with blocks,
+	Moved uint32 // ms: and when that was first so; 0: there was none
 }
 
 // bucket returns the bucket of a flow.
@@ -71,31 +41,49 @@ func (p *Session) crosses() bool {
 	return p.is(Placed) && p.is(Counted) && p.Table != nil && p.Table.Longs != 0
 }
 
-// noteDataPath notes by which path data of TCP have come.
+// noteDataPath notes by which kind of path data of TCP have come, once some came by a long one.
 func noteDataPath(t *step, p *Session) {
-	if n, ok := tcpBody(t); !ok || n <= 0 || !p.crosses() {
+	if n, ok := tcpBody(t); !ok || n <= 0 || !p.is(Placed) || !p.is(Counted) {
 		return
 	}
 	from, to, _ := t.k.ports(t.c.at)
-	k := CrossedKey{p.Slot, p.Birth, to, from}
-	i := t.s.pathBack(p, t.src.L64, t.dst.L64)
-	if i < 0 {
-		return
-	}
+	k, now, wait := CrossedKey{p.Slot, p.Birth, to, from}, uint32(t.now/millisecond), waitsFor(t, p)
 	f, known := t.s.Crossed[k]
-	isLong, now := int(p.Table.Longs>>i&1), uint32(t.now/millisecond)
-	if f.ByLong = isLong == 1; f.ByLong {
-		if now-f.At >= crossedLasts {
-			f.Known = [2]bool{} // another connection may have had these ports
-		}
-		f.Seq, f.Path, f.At = p.Seq, uint8(i), now
-	} else if !known {
+	switch {
+	case wait > 0 && known:
+		f.At, f.Wait = now, wait
+	case wait > 0:
+		f = CrossedFlow{At: now, Both: now - crossedLasts, Wait: wait}
+	case known:
+		f.Both = now
+	default:
 		return
-	}
-	if stamp, ok := timeStamp(t); ok {
-		f.note(stamp, now, isLong)
 	}
 	t.s.Crossed[k] = f
+}
+
+// waitsFor returns for how long, in ms, data may be missing of a connection of which some come by the path of a packet;
+// 0: that is no long one.
+func waitsFor(t *step, p *Session) uint32 {
+	i := t.s.pathBack(p, t.src.L64, t.dst.L64)
+	if !p.crosses() || i < 0 || p.Table.Longs>>i&1 == 0 {
+		return 0
+	}
+	return uint32(p.Table.Waits[bits.OnesCount16(p.Table.Longs&(1<<i-1))&(CrossedLongs-1)])
+}
+
+// crossAsked withholds the blocks of these connections from now on, as the peer asks. It reports whether that is done.
+func crossAsked(t *step, p *Session, connections ilnp.Connections) bool {
+	wait, now := waitsFor(t, p), uint32(t.now/millisecond)
+	if wait == 0 {
+		return false
+	}
+	for _, ports := range connections {
+		if ports != [2]uint16{} {
+			t.s.Crossed[CrossedKey{p.Slot, p.Birth, ports[1], ports[0]}] = CrossedFlow{At: now, Both: now, Wait: wait}
+		}
+	}
+	return true
 }
 
 // tcpBody returns how long the data of a TCP segment are.
@@ -110,16 +98,6 @@ func tcpBody(t *step) (n int, ok bool) {
 	return t.k.Len - t.c.at - int(b[ip6.TCPDataOffsetAt]>>4)*4, true
 }
 
-// timeStamp returns the time stamp of a segment, in the place where common stacks have it.
-func timeStamp(t *step) (stamp uint32, ok bool) {
-	words, _ := t.k.byteAt(t.c.at + ip6.TCPDataOffsetAt)
-	b, ok := t.k.load(t.c.at+20, 8)
-	if words>>4 < 8 || !ok || binary.BigEndian.Uint32(b) != 0x0101080a {
-		return 0, false
-	}
-	return binary.BigEndian.Uint32(b[4:]), true
-}
-
 // pathBack returns the path in use that leads back between two locators, or -1.
 func (s *State) pathBack(p *Session, far, near roam.L64) int {
 	for i := range min(p.NPaths, MaxPaths) {
@@ -130,16 +108,64 @@ func (s *State) pathBack(p *Session, far, near roam.L64) int {
 	return -1
 }
 
-// crossedPath returns the path by which a segment without data returns, or -1: any.
-func crossedPath(t outward, p *Session, flags uint8) int {
-	if n, ok := tcpBody(t.step); !ok || n != 0 || flags&flagEnds != 0 || p.Table == nil {
-		return -1
+// withhold withholds the blocks of SACK of a segment that is to be without them.
+func withhold(t outward, p *Session, flags uint8) {
+	b, ok := t.k.load(t.c.at, 16)
+	if !ok || flags&(flagSYN|flagRST) != 0 {
+		return
 	}
-	from, to, _ := t.k.ports(t.c.at)
-	c, known := t.s.Crossed[CrossedKey{p.Slot, p.Birth, from, to}]
-	if !known || c.Seq != p.Seq || uint32(t.now/millisecond)-c.At >= crossedLasts {
-		return -1
+	header, ok := t.k.load(t.c.at, int(b[ip6.TCPDataOffsetAt]>>4)*4)
+	if !ok || blocksAt(header) == 0 {
+		return
 	}
-	i := c.back(p.Table)
-	return t.s.choose(p, &p.Table.Turns, 0, ^(1 << (i & 15)), MaxPaths)
+	k := CrossedKey{p.Slot, p.Birth, binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])}
+	f, known := t.s.Crossed[k]
+	now := uint32(t.now / millisecond)
+	if !known || now-f.At >= crossedLasts || now-f.Both >= crossedLasts {
+		return
+	}
+	if ack := binary.BigEndian.Uint32(b[8:]); f.Ack != ack || f.Moved == 0 {
+		f.Ack, f.Moved = ack, now
+		t.s.Crossed[k] = f
+	}
+	t.out.Withholds = now-f.Moved < f.Wait
+}
+
+// blocksAt returns where the blocks of SACK are in a TCP header, where common stacks have them; 0: there are none.
+func blocksAt(tcp []byte) int {
+	const stamp, sack = 0x0101080a, 0x01010500
+	at := 20
+	if len(tcp) < at+4 {
+		return 0
+	}
+	if binary.BigEndian.Uint32(tcp[at:]) == stamp {
+		if at += 12; len(tcp) < at+4 {
+			return 0
+		}
+	}
+	word := binary.BigEndian.Uint32(tcp[at:])
+	if size := 2 + int(word&0xff); word&^0xff != sack || size < 12 || at+size > len(tcp) {
+		return 0
+	}
+	return at
+}
+
+// hideBlocks takes the blocks of SACK out of a segment. A first one of data that came twice stays.
+func hideBlocks(tcp []byte) {
+	const nops, twice = 0x01010101, 0x0101050a
+	at := blocksAt(tcp[:int(tcp[ip6.TCPDataOffsetAt]>>4)*4])
+	if at == 0 {
+		return
+	}
+	size := (2 + int(tcp[at+3])) &^ 3
+	old := ip6.Sum(tcp[at : at+size])
+	begin := 0
+	if ack := binary.BigEndian.Uint32(tcp[8:]); int32(binary.BigEndian.Uint32(tcp[at+8:])-ack) <= 0 {
+		binary.BigEndian.PutUint32(tcp[at:], twice)
+		begin = 12
+	}
+	for i := begin; i < min(size, 36); i += 4 {
+		binary.BigEndian.PutUint32(tcp[at+i:], nops)
+	}
+	adjustAt(tcp[ip6.TCPChecksumAt:], old, ip6.Sum(tcp[at:at+size]))
 }

@@ -105,8 +105,7 @@ type FlowTable struct {
 	Several uint16 // bits of the paths among which the others do
 	Across  uint16
 	Longs   uint16               // bits of the long paths
-	Mate    uint8                // index of the short path by which acknowledgements of their data may return
-	Gaps    [CrossedLongs]uint16 // ms: by how much longer the way back is along each of Longs
+	Waits   [CrossedLongs]uint16 // ms: for how long data may be missing of which some come by each of Longs
 	Ways    [Buckets]uint8       // index of the path to which first segments keep, and from bit 4 on of that one path
 	Costs   [MaxPaths]uint16
 	Bytes   [Buckets]uint32 // sent
@@ -198,9 +197,7 @@ func (t outward) flowPath(p *Session, l *Live) (int, turn) {
 		return -1, turn{}
 	}
 	if !keep {
-		if i := crossedPath(t, p, flags); i >= 0 {
-			return i, turn{}
-		}
+		withhold(t, p, flags)
 	}
 	i, way := t.s.tablePath(p, p.Table, portsOf(from, to), keep)
 	if i < 0 && p.is(PerFlow) {

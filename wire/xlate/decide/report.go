@@ -84,8 +84,15 @@ func (t *step) reportAsked() (ilnp.Report, bool) {
 	}
 	r := ilnp.Report{Counted: b[5]&2 != 0, PerFlow: b[5]&4 != 0, Other: b[5]&8 != 0, Answers: b[5]&16 != 0, Cost: b[6],
 		Sealed: n == ilnp.SealedReportLen}
-	if b, ok = t.k.load(t.c.at+8+reportCountsAt, 16); r.Other && ok {
+	r.Cross = b[5]&64 != 0 && !r.Other
+	b, ok = t.k.load(t.c.at+8+reportCountsAt, 4*ilnp.CrossMost)
+	if r.Other && ok {
 		r.Near, r.Far = roam.L64(binary.BigEndian.Uint64(b)), roam.L64(binary.BigEndian.Uint64(b[8:]))
+	}
+	for i := range r.Connections {
+		if r.Cross && ok {
+			r.Connections[i] = [2]uint16{binary.BigEndian.Uint16(b[4*i:]), binary.BigEndian.Uint16(b[4*i+2:])}
+		}
 	}
 	return r, true
 }
@@ -104,6 +111,8 @@ func (t *step) report(p *Session) *ilnp.Report {
 	}
 	r.Clock, r.Answers = uint32(t.now/1000), false // what the other end asks for is not in the reply
 	r.Crosses = p.crosses()
+	r.Cross = r.Cross && crossAsked(t, p, r.Connections)
+	r.Connections = ilnp.Connections{}
 	k := PathKey{t.dst, t.src}
 	if r.Other { // the NIDs stay: nobody asks about sessions of others
 		k.Near.L64, k.Far.L64 = r.Near, r.Far

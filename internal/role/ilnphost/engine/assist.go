@@ -7,6 +7,7 @@ import (
 	"roam/ilnp"
 	dataplane "roam/internal/dataplane/ilnphost"
 	"roam/internal/loop"
+	"roam/multipath"
 	"roam/tcpassist"
 	ilnpwire "roam/wire/ilnp"
 	"roam/wire/ip6"
@@ -18,16 +19,23 @@ type list struct {
 	err error
 }
 
+// windows are the congestion windows that were set, or why none was.
+type windows struct {
+	done []dataplane.Window
+	err  error
+}
+
 // assistant helps TCP connections after moves.
 type assistant struct {
 	*base
 	assist   *tcpassist.Machine[ilnp.SessionKey]
 	lists    chan list // of connections; at most one is under way
+	windows  chan windows
 	runsRoam func(ilnp.SessionKey) bool
 }
 
 func newAssistant(b *base) assistant {
-	return assistant{b, tcpassist.New[ilnp.SessionKey](), make(chan list, 1), b.core.RunsRoam}
+	return assistant{b, tcpassist.New[ilnp.SessionKey](), make(chan list, 1), make(chan windows, 1), b.core.RunsRoam}
 }
 
 // machine is the part of it that has deadlines.
@@ -61,20 +69,58 @@ func (a *assistant) assistTCP(now time.Time) {
 // carryOut carries out one thing that connections need. A list of them is made elsewhere:
 // the kernel goes through every socket that there may be, 5 to 10 ms on a large machine,
 // in which Locator Updates and their acknowledgements must not wait.
-func (a *assistant) carryOut(_ time.Time, o tcpassist.Output) {
+func (a *assistant) carryOut(now time.Time, o tcpassist.Output) {
 	switch o := o.(type) {
 	case tcpassist.ListConnections:
-		go func() {
-			all, err := a.cfg.Plane.Connections(a.cfg.SessionPrefix)
-			a.lists <- list{all, err}
-		}()
+		a.list()
 	case tcpassist.Inject:
 		a.inject(o.Packet)
 	case tcpassist.Resync[ilnp.SessionKey]:
 		a.sendResync(o)
+	case tcpassist.SetWindows:
+		a.setWindows(o.All)
+	case tcpassist.Stretched[ilnp.SessionKey]:
+		seen := ilnp.Observation{Trigger: ilnp.SeenStretched, Key: o.Key}
+		for _, c := range o.Connections {
+			seen.Connections = append(seen.Connections, [2]uint16{c[0].Port(), c[1].Port()})
+		}
+		a.core.HandleObservation(now, seen)
 	case tcpassist.Resynced[ilnp.SessionKey]:
 		a.cfg.Log.Debug("conntrack resynced for a connection", "answer", o.Answer, "port", o.Local.Port())
 	}
+}
+
+// list makes one.
+func (a *assistant) list() {
+	go func() {
+		all, err := a.cfg.Plane.Connections(a.cfg.SessionPrefix)
+		a.lists <- list{all, err}
+	}()
+}
+
+// setWindows sets congestion windows elsewhere, too: it takes longer still.
+func (a *assistant) setWindows(all []tcpassist.Window) {
+	wanted := make([]dataplane.Window, len(all))
+	for i, w := range all {
+		wanted[i] = dataplane.Window(w)
+	}
+	go func() {
+		done, err := a.cfg.Plane.SetWindows(wanted)
+		a.windows <- windows{done, err}
+	}()
+}
+
+// windowsSet takes which windows were set.
+func (a *assistant) windowsSet(now time.Time, w windows) {
+	if w.err != nil {
+		a.cfg.Log.Debug("cannot set congestion windows", "err", w.err)
+	}
+	done := make([]tcpassist.Window, len(w.done))
+	for i, d := range w.done {
+		done[i] = tcpassist.Window(d)
+	}
+	a.assist.HandleWindows(now, done, w.err)
+	a.assistTCP(now)
 }
 
 // listed takes the list that was asked for.
@@ -86,7 +132,11 @@ func (a *assistant) listed(now time.Time, l list) {
 	for i, c := range l.all {
 		alias := ilnp.SessionKey{Local: roam.ILVFromAddr(c.Local.Addr()).NID, Remote: roam.ILVFromAddr(c.Remote.Addr()).NID}
 		key := a.sessionKey(alias)
-		all[i] = tcpassist.Listed[ilnp.SessionKey]{Connection: tcpassist.Connection(c), Key: key, Resyncs: a.runsRoam(key)}
+		p := a.entries[key]
+		bucket := multipath.Bucket(uint64(p.LocalNID), uint64(p.RemoteNID), c.Local.Port(), c.Remote.Port())
+		all[i] = tcpassist.Listed[ilnp.SessionKey]{
+			Connection: tcpassist.Connection(c), Key: key, Resyncs: a.runsRoam(key), Bucket: uint8(bucket),
+		}
 	}
 	a.assist.HandleConnections(now, all, l.err)
 	a.assistTCP(now)

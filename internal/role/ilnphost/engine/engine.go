@@ -39,6 +39,7 @@ type Plane interface {
 	WriteRules(number uint32, r dataplane.FlowRules) (uint32, error)
 	RotateSecret() error
 	Connections(session roam.L64) ([]dataplane.Connection, error)
+	SetWindows([]dataplane.Window) ([]dataplane.Window, error)
 	Activity(others []ilnp.SessionKey) ([]ilnp.Activity, error)
 	LastHeard(keys []ilnp.SessionKey) ([]ilnp.Activity, error)
 	Urgent() <-chan dataplane.Event
@@ -196,7 +197,7 @@ func (e *Engine) part() *loop.Part {
 	// What lists connections is loaded soon, as connections that are to be woken
 	// would wait for it, but not now, when sessions wait to begin.
 	loadList := sync.OnceFunc(func() {
-		go func() { _, _ = e.cfg.Plane.Connections(e.cfg.SessionPrefix) }()
+		e.list() // one before this one may have left connections paced
 	})
 	now := e.clock()
 	return &loop.Part{
@@ -208,6 +209,7 @@ func (e *Engine) part() *loop.Part {
 			onPlane(e.cfg.Plane.Unvalidated()),
 			loop.On(e.cfg.Reassembled, nil, e.handleReassembled),
 			loop.On(e.lists, nil, e.listed),
+			loop.On(e.windows, nil, e.windowsSet),
 			loop.On(e.prepared, nil, func(_ time.Time, l roam.LinkID) { e.prepareNext(l) }),
 			onSaved(&e.saver),
 			onSaved(&e.recorder),

@@ -5,6 +5,8 @@ import (
 
 	"roam/ilnp"
 	dataplane "roam/internal/dataplane/ilnphost"
+	"roam/tcpassist"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // drain carries out everything that the core wants done, in its order; only
@@ -61,6 +63,11 @@ func (e *Engine) execute(now time.Time, o ilnp.Output) {
 		e.tellTooBig(o)
 	case ilnp.PathsChanged:
 		e.pathsChanged(now, o)
+	case ilnp.Stretch:
+		e.assist.HandleStretch(now, tcpassist.Stretch[ilnp.SessionKey]{
+			Key: o.Key, Phase: tcpassist.Phase(o.Phase), Buckets: o.Buckets, Most: ilnpwire.CrossMost,
+			RTT: o.RTT, Gap: o.Gap, Gain: o.Gain, Rate: o.Rate,
+		})
 	case ilnp.Notify:
 		if e.cfg.OnEvent != nil {
 			e.cfg.OnEvent(o.Event, e)
