@@ -211,7 +211,10 @@ func (m *Machine[P]) shortTrips(now time.Time, u Use[P]) (queued, least, rates f
 func (m *Machine[P]) crossInTable(t *Table[P], u Use[P], short uint16) uint64 {
 	least := m.lengths.leastOf(slices.DeleteFunc(slices.Clone(t.Paths), func(p P) bool { return !u.taken(p) }))
 	for i, p := range t.Paths {
-		if more := m.lengths.by[p].rtt() - least; least > 0 && short>>i&1 == 0 && more > 0 && !m.isLeft(p) {
+		// A path that TCP does not take yet as its rate is to be measured is no long one: blocks that are withheld for
+		// it would hide which of the short ones is late, and show it of hundreds of segments at once a second later.
+		isLong := least > 0 && short>>i&1 == 0 && m.lengths.isLong(p, least, true) && !m.isLeft(p)
+		if more := m.lengths.by[p].rtt() - least; isLong {
 			t.Longs |= 1 << i
 			t.Waits[i] = m.waitOf(p, more/2+crossJitter)
 		}
