@@ -20,6 +20,7 @@ const (
 	trainAgain   = time.Second                     // after one that was lost
 	trainsRest   = time.Minute                     // without data, after which no rate is measured anew
 	ratesMost    = 2 * MaxPaths                    // paths of a session whose rates are kept
+	leaveAfter   = 25 * time.Millisecond           // beyond the wait for an answer
 )
 
 // pathTrain is the train that is under way on a path.
@@ -53,11 +54,11 @@ func (c *steering) checkRate(now time.Time, s *session, p Path, rate float64) {
 
 // leaveLate has TCP leave a path in doubt that data fill and that is late with what another one has delivered, until
 // its rate is measured anew. Each further round trip would cost TCP a part of its window. If it was but a lost probe,
-// the path is back within some round trips.
+// the path is back within some round trips. An answer is late only by more than a busy host delays one that is there.
 func (c *steering) leaveLate(now time.Time, s *session, h *checkedPath) {
 	takes := func(p Path) bool { return slices.Contains(s.entry.Paths, p) && !slices.Contains(s.entry.Long, p) }
-	e := s.reports.estimates[h.Path]
-	if !takes(h.Path) || e == nil || !s.rates[h.Path].IsFilled(now, e.State(now).Out.Most) {
+	e, late := s.reports.estimates[h.Path], h.since.Add(h.Wait(c.timingOf(h.Path), s.rtt)+leaveAfter)
+	if now.Before(late) || !takes(h.Path) || e == nil || !s.rates[h.Path].IsFilled(now, e.State(now).Out.Most) {
 		return
 	}
 	answers := slices.ContainsFunc(s.check.paths, func(o *checkedPath) bool {

@@ -273,6 +273,12 @@ func TestCrossingInTable(t *testing.T) {
 	if rest.Across != 0 || rest.Longs != 0 || rest.Sets[0] != 1 || rest.Equal(table) {
 		t.Errorf("without the long path: across %b, long %b, bucket 0 %b", rest.Across, rest.Longs, rest.Sets[0])
 	}
+	r.Now.Paths, r.Now.Long = []string{"a", "b", "c"}, []string{"b", "c"}
+	r.Paths, r.Rates["b"] = r.Now.Paths, Measured{Bytes: 20e6, Most: 20e6, Wants: true}
+	x.HandleAnswer(x.now, "b", x.now.Add(-11*time.Millisecond))
+	if measured := x.Choose(x.now, r).Table; measured.Longs != 4 || measured.Sets[1] != 1 {
+		t.Errorf("a path that is still measured: long %b, bucket 1 %b", measured.Longs, measured.Sets[1])
+	}
 	other := *table
 	if other.Longs = 0; other.Equal(table) {
 		t.Error("tables that cross differently count as equal")

@@ -138,7 +138,7 @@ func (m *Machine[P]) Spread(u Use[P]) Spread {
 		return ByFlow
 	case slices.ContainsFunc(u.Long, func(p P) bool {
 		n := m.lengths.by[p].n
-		return !m.isLeft(p) && n >= lengthTwice || n > 0 && m.shown == ByLength
+		return !m.isLeft(p) && !m.mayBeSlow(p) && n >= lengthTwice || n > 0 && m.shown == ByLength
 	}):
 		return ByLength
 	}

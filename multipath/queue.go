@@ -89,7 +89,7 @@ func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered b
 	var slow, less []P
 	for _, p := range u.Paths {
 		wait, rtt := waits[p], m.lengths.by[p].rtt()
-		if wait <= 2*least+m.noise(rtt) || m.followsRates() && carried[p] >= queueOwn*m.rates[p].Bytes {
+		if wait <= 2*least+m.noise(u, rtt) || m.followsRates(u) && carried[p] >= queueOwn*m.rates[p].Bytes {
 			continue
 		}
 		slow = append(slow, p)
@@ -118,16 +118,17 @@ func (m *Machine[P]) HandleSettled(now time.Time, u Use[P], lost []P, answered b
 // noise is what is no queue to act on. Where rates are known, shares are about right, and a
 // connection that fills its paths makes queues of different lengths all the same: it takes
 // more to distrust them, once.
-func (m *Machine[P]) noise(rtt time.Duration) time.Duration {
-	if m.followsRates() {
+func (m *Machine[P]) noise(u Use[P], rtt time.Duration) time.Duration {
+	if m.followsRates(u) {
 		return max(queueSure, 2*rtt)
 	}
 	return max(queueNoise, rtt/4)
 }
 
-// followsRates reports whether all rates are known for sure, and nothing but these gives the shares.
-func (m *Machine[P]) followsRates() bool {
-	return m.areSure() && maps.Equal(m.queues.costs, m.queues.base)
+// followsRates reports whether the rates of all paths that TCP takes are known for sure, and nothing but these gives the
+// shares.
+func (m *Machine[P]) followsRates(u Use[P]) bool {
+	return m.areSure(u) && maps.Equal(m.queues.costs, m.queues.base)
 }
 
 // turn gives some paths less, and sets when to ask whether that was right.

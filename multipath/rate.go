@@ -80,7 +80,8 @@ func (t *Train) HandleAnswer(a Arrival, last bool, bytes int) (rate float64, ok 
 
 // Rate is what is known of the rate of a path. Other packets and a busy host slow a train down,
 // and a late answer to its first probe makes it look fast. So the fastest train counts that
-// others confirm.
+// others confirm, if there are more of these than of faster ones: among much data several may be slow
+// by chance in the same way. Where all differ, the second fastest counts in the end if the third is like it.
 type Rate struct {
 	trains []float64 // bytes a second, the fastest first
 	missed int       // trains that were not answered
@@ -195,16 +196,24 @@ type Measured struct {
 func (r Rate) Measured(now time.Time) Measured { return r.lasting(now).measured() }
 
 func (r Rate) measured() Measured {
-	for i := range max(len(r.trains)-rateEnough+1, 0) {
-		if r.trains[i] <= rateAgree*r.trains[i+rateEnough-1] {
+	n := len(r.trains)
+	m := Measured{Wants: n < rateTrains && r.missed < rateMissed}
+	if n > 0 {
+		m.Bytes, m.Most = r.trains[min(1, n-1)], r.trains[0]
+	}
+	for i := range n {
+		agree := 0 // with this one, of those that are no faster
+		for _, t := range r.trains[i:] {
+			if r.trains[i] <= rateAgree*t {
+				agree++
+			}
+		}
+		if agree >= rateEnough && i <= agree-2 {
 			return Measured{Bytes: r.trains[i], Most: r.trains[0], Sure: true}
 		}
 	}
-	m := Measured{Wants: len(r.trains) < rateTrains && r.missed < rateMissed}
-	if n := len(r.trains); n > 0 {
-		m.Bytes, m.Most = r.trains[min(1, n-1)], r.trains[0]
-	}
-	if r.held > 0 {
+	m.Sure = n == rateTrains && r.trains[1] <= rateAlike*r.trains[2]
+	if r.held > 0 && !m.Sure {
 		m.Bytes, m.Sure = r.held, true
 	}
 	return m
@@ -258,13 +267,19 @@ func (m *Machine[P]) handleRates(rates map[P]Measured) {
 func (m *Machine[P]) RateCost(p P) uint8 { return m.queues.base[p] }
 
 // mayBeSlow reports whether a path is still measured, and no train was about as fast as those of
-// the fastest path.
+// the fastest path; or whether it is known to be slower than a train of one that is still measured: by an equal share
+// both would be as fast as this one until then.
 func (m *Machine[P]) mayBeSlow(p P) bool {
-	most := 0.0
+	most, unsure := 0.0, 0.0
 	for _, r := range m.rates {
-		most = max(most, r.Most, r.Bytes)
+		if most = max(most, r.Most, r.Bytes); r.Wants && !r.Sure {
+			unsure = max(unsure, r.Most)
+		}
 	}
 	r := m.rates[p]
+	if r.Sure && !r.Wants {
+			return unsure >= rateAlike*r.Bytes
+	}
 	return r.Wants && (r.Most == 0 || most >= rateAlike*r.Most)
 }
 
@@ -274,14 +289,9 @@ func (m *Machine[P]) isOutpaced(p P) bool {
 	return !r.Sure && r.Most > 0 && m.mayBeSlow(p)
 }
 
-// areSure reports whether the rates of all paths are known for sure.
-func (m *Machine[P]) areSure() bool {
-	for _, r := range m.rates {
-		if !r.Sure {
-			return false
-		}
-	}
-	return len(m.rates) > 0
+// areSure reports whether the rates of all paths that TCP takes are known for sure.
+func (m *Machine[P]) areSure(u Use[P]) bool {
+	return len(m.rates) > 0 && !slices.ContainsFunc(u.Paths, func(p P) bool { return u.taken(p) && !m.rates[p].Sure })
 }
 
 // allButFastest returns all of paths but the one that seems to be the fastest.

@@ -89,6 +89,10 @@ func TestRate(t *testing.T) {
 		{[]float64{300, 20, 19, 20}, Measured{Bytes: 20, Most: 300, Sure: true}}, // a first probe was answered late
 		{[]float64{1, 2, 4, 8, 16, 32, 64}, Measured{Bytes: 32, Most: 64, Wants: true}},
 		{[]float64{1, 2, 4, 8, 16, 32, 64, 128}, Measured{Bytes: 64, Most: 128}},
+		{[]float64{95, 59, 99, 120, 55, 64}, Measured{Bytes: 99, Most: 120, Wants: true}}, // the slow ones agree by chance
+		{[]float64{95, 59, 99, 120, 55, 64, 38, 39}, Measured{Bytes: 99, Most: 120, Sure: true}},
+		{[]float64{300, 20, 310, 19, 20}, Measured{Bytes: 300, Most: 310, Wants: true}},
+		{[]float64{300, 20, 310, 19, 20, 21}, Measured{Bytes: 21, Most: 310, Sure: true}},
 		{[]float64{0, 0}, Measured{Wants: true}},
 		{[]float64{0, 0, 0}, Measured{}},
 		{[]float64{0, 50, 0, 0}, Measured{Bytes: 50, Most: 50}},
@@ -257,6 +261,20 @@ func TestQueuesWhereRatesAreKnown(t *testing.T) {
 	}
 }
 
+// TestQueuesBesideALongPath: that the rate of a path is not known which TCP does not take changes nothing.
+func TestQueuesBesideALongPath(t *testing.T) {
+	var m Machine[string]
+	rates := map[string]Measured{"a": sure(100), "b": sure(20), "c": {Wants: true}}
+	m.handleRates(rates)
+	u := Use[string]{Paths: []string{"a", "b", "c"}, Long: []string{"c"}}
+	if !m.followsRates(u) {
+		t.Error("shares do not go by rates where that of a long path is not known")
+	}
+	if u.Long = nil; m.followsRates(u) {
+		t.Error("shares go by rates where one is not known")
+	}
+}
+
 // TestRateAnew: a rate in doubt counts until three trains agree about another one. Trains look whether a path that
 // data fill has become faster.
 func TestRateAnew(t *testing.T) {
@@ -331,8 +349,24 @@ func TestDoubtsAreFew(t *testing.T) {
 
 // TestOutpaced: TCP leaves the path on which a session began as soon as a train has shown it as slow beside another
 // one, and takes it with its share once its rate is known. Where trains are about as fast, or the rate is measured
-// anew, it stays.
+// anew, it stays. One that is known as slow waits for the rate of one that trains have shown as faster.
 func TestOutpaced(t *testing.T) {
+	x := newBench(a, b)
+	x.use.Long = []string{b}
+	x.handleRates(map[string]Measured{a: {Bytes: 90, Most: 100, Wants: true}, b: {Wants: true}})
+	if x.follow(); !slices.Equal(x.use.Long, []string{b}) {
+		t.Fatalf("TCP does not take %v", x.use.Long)
+	}
+	x.answer(map[string]time.Duration{a: 20 * ms, b: 20 * ms})
+	x.handleRates(map[string]Measured{a: {Bytes: 90, Most: 100, Wants: true}, b: sure(20)})
+	if x.follow(); !slices.Equal(x.use.Long, []string{b}) {
+		t.Errorf("of two paths the slow one is known: TCP does not take %v", x.use.Long)
+	}
+	x.handleRates(map[string]Measured{a: sure(100), b: sure(20)})
+	if x.follow(); len(x.use.Long) > 0 {
+		t.Errorf("both are known: TCP does not take %v", x.use.Long)
+	}
+
 	for _, c := range []struct {
 		now  Measured
 		left bool

@@ -28,7 +28,7 @@ const (
 
 // SetWindows sets congestion windows, at most 64, and returns those that were set. The congestion controls of the
 // connections begin anew with them. It looks at every TCP socket of the namespace, and registers a congestion control
-// meanwhile. A kernel that cannot do that returns an error each time.
+// meanwhile. A kernel that cannot do that returns an error each time. Without any it loads what sets them.
 func (Sockets) SetWindows(all []Window) (done []Window, err error) {
 	stalledUse.Lock()
 	defer stalledUse.Unlock()
@@ -37,6 +37,9 @@ func (Sockets) SetWindows(all []Window) (done []Window, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, returnSetter(c)) }()
+	if len(all) == 0 {
+		return nil, nil
+	}
 	orders := make(map[windowWindowKey]Window)
 	for _, w := range all[:min(len(all), windowsMost)] {
 		order := windowWindowOrder{Window: uint32(w.Segments), Least: uint32(w.Least), Pace: uint32(w.Pace)}

@@ -98,6 +98,17 @@ func (a *assistant) list() {
 	}()
 }
 
+// load has what lists connections loaded, and what sets their windows: a tenth of a second of a processor, which
+// connections would stand still for when a window is to follow.
+func (a *assistant) load() {
+	a.list() // one before this one may have left connections paced
+	go func() {
+		if _, err := a.cfg.Plane.SetWindows(nil); err != nil {
+			a.cfg.Log.Debug("cannot set congestion windows", "err", err)
+		}
+	}()
+}
+
 // setWindows sets congestion windows elsewhere, too: it takes longer still.
 func (a *assistant) setWindows(all []tcpassist.Window) {
 	wanted := make([]dataplane.Window, len(all))

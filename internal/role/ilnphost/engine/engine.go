@@ -194,11 +194,8 @@ func (e *Engine) part() *loop.Part {
 	onSaved := func(s *saver) loop.Source {
 		return loop.On(s.done, nil, func(_ time.Time, w written) { e.report("save sessions", s.written(w)) })
 	}
-	// What lists connections is loaded soon, as connections that are to be woken
-	// would wait for it, but not now, when sessions wait to begin.
-	loadList := sync.OnceFunc(func() {
-		e.list() // one before this one may have left connections paced
-	})
+	// What connections need is loaded soon, as they would wait for it, but not now, when sessions wait to begin.
+	load := sync.OnceFunc(e.assistant.load)
 	now := e.clock()
 	return &loop.Part{
 		Urgent:  []loop.Source{onPlane(e.cfg.Plane.Urgent())},
@@ -216,7 +213,7 @@ func (e *Engine) part() *loop.Part {
 		},
 		Machines: []loop.Machine{
 			hostMachine{e},
-			loop.Every(now, activityEvery, func(now time.Time) { e.readActivity(now); e.chooseDirect(); loadList() }),
+			loop.Every(now, activityEvery, func(now time.Time) { e.readActivity(now); e.chooseDirect(); load() }),
 			loop.Every(now, secretEvery, func(time.Time) {
 				e.report("rotate the secret of answers", e.cfg.Plane.RotateSecret())
 			}),
