@@ -219,7 +219,12 @@ func TestLatePathIsLeft(t *testing.T) {
 			if b.active(); len(left) == 0 && b.count(PathAvoided) == 0 {
 				if left = b.long(); len(left) > 0 {
 					s := b.sessionOf(theKey)
-					why = viewOf(b.now, s, s.entry.Long[0], 0).Why
+					p := s.entry.Long[0]
+					why = viewOf(b.now, s, p, 0).Why
+					h := s.check.of(p)
+					if after, wait := b.now.Sub(h.since), h.Wait(b.timingOf(p), s.rtt); after < wait+25*ms {
+						t.Errorf("left after %v, where an answer is waited for %v: a busy host may be as late", after, wait)
+					}
 				}
 			}
 		}

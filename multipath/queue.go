@@ -125,8 +125,8 @@ func (m *Machine[P]) noise(u Use[P], rtt time.Duration) time.Duration {
 	return max(queueNoise, rtt/4)
 }
 
-// followsRates reports whether the rates of all paths that TCP takes are known for sure, and nothing but these gives the
-// shares.
+// followsRates reports whether the rates of all paths that TCP takes are known for sure, and nothing but these gives
+// the shares.
 func (m *Machine[P]) followsRates(u Use[P]) bool {
 	return m.areSure(u) && maps.Equal(m.queues.costs, m.queues.base)
 }

@@ -278,7 +278,7 @@ func (m *Machine[P]) mayBeSlow(p P) bool {
 	}
 	r := m.rates[p]
 	if r.Sure && !r.Wants {
-			return unsure >= rateAlike*r.Bytes
+		return unsure >= rateAlike*r.Bytes
 	}
 	return r.Wants && (r.Most == 0 || most >= rateAlike*r.Most)
 }

@@ -126,7 +126,7 @@ type Machine[K comparable] struct {
 func New[K comparable]() *Machine[K] {
 	m := &Machine[K]{held: make(map[K]repeat)}
 	m.next.wake = make(map[K]repeat)
-	m.windows.held = make(map[K]bool)
+	m.windows.held, m.windows.bound = make(map[K]bool), make(map[ends]bool)
 	m.resyncs = resyncs[K]{watched: make(map[K]*watch), restored: make(map[K]int)}
 	return m
 }

@@ -1,6 +1,7 @@
 package tcpassist
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -22,7 +23,9 @@ const (
 	longest   = time.Minute // a round trip may be
 
 	peerTakes = 0.75 // the part of a window that its peer takes at least
-	clampPart = 0.92 // of what a path carries: data, without headers, and no queue
+	clampPart = 0.94 // of what a path carries: data, without headers, and no queue,
+	// in a round trip, and so much more: segments leave in bursts (GSO), and wait for each other.
+	clampBurst = 3 * time.Millisecond
 )
 
 // Phase is how far a change of the round trip is.
@@ -53,8 +56,13 @@ type Window struct {
 	Segments      int // the window
 	Least         int // it is set only if the connection has this window or a larger one, and repairs no loss
 	Most          int // the largest that its congestion control may make of it; 0: without limit, also if it is not set
-	Pace          int // bytes a second at most, if the window is set; 0: without limit, also if it is not set
+	Pace          int // bytes a second at most, if the window is set; 0: without limit, also if it is not set; or KeepPace
 }
+
+// KeepPace leaves the limit of a connection as it is.
+const KeepPace = -1
+
+func (w Window) ends() ends { return ends{w.Local, w.Remote} }
 
 // SetWindows asks for congestion windows. HandleWindows is to be told which were set.
 type SetWindows struct{ All []Window }
@@ -74,6 +82,7 @@ type windows[K comparable] struct {
 	waiting []Stretched[K] // to be told once they are set
 	held    map[K]bool     // sessions with connections that have our mark
 	rescue  bool           // connections have it whose session has ended
+	bound   map[ends]bool  // connections whose windows are bounded
 }
 
 // HandleStretch takes that connections get another round trip.
@@ -93,12 +102,15 @@ func (m *Machine[K]) HandleWindows(_ time.Time, done []Window, err error) {
 	if err != nil {
 		clear(m.windows.held)
 	}
-	set := make(map[[2]netip.AddrPort]bool)
+	set := make(map[ends]bool)
 	for _, w := range done {
-		set[[2]netip.AddrPort{w.Local, w.Remote}] = true
+		set[w.ends()] = true
+		if w.Most > 0 {
+			m.windows.bound[w.ends()] = true
+		}
 	}
 	for _, s := range m.windows.waiting {
-		s.Connections = slices.DeleteFunc(s.Connections, func(c [2]netip.AddrPort) bool { return !set[c] })
+		s.Connections = slices.DeleteFunc(s.Connections, func(c [2]netip.AddrPort) bool { return !set[ends{c[0], c[1]}] })
 		m.out = append(m.out, s)
 	}
 	m.windows.asked, m.windows.waiting = false, nil
@@ -124,12 +136,10 @@ func (m *Machine[K]) stretch(stretches []Stretch[K], all []Listed[K]) {
 			m.windows.waiting = append(m.windows.waiting, told)
 		}
 	}
-	isAsked := func(c Connection) bool {
-		return slices.ContainsFunc(ask, func(w Window) bool { return w.Local == c.Local && w.Remote == c.Remote })
-	}
-	for _, c := range all {
-		if c.isHeld() && !m.windows.held[c.Key] && !isAsked(c.Connection) { // a machine before this one has marked it
-			ask = append(ask, Window{Local: c.Local, Remote: c.Remote, Segments: c.Window, Least: never})
+	ask = append(ask, m.freed(ask, all)...)
+	for _, w := range ask {
+		if w.Most == 0 {
+			delete(m.windows.bound, w.ends())
 		}
 	}
 	if len(ask) == 0 {
@@ -138,6 +148,26 @@ func (m *Machine[K]) stretch(stretches []Stretch[K], all []Listed[K]) {
 	}
 	m.windows.asked = true
 	m.out = append(m.out, SetWindows{ask})
+}
+
+// freed returns the windows of connections that are not to be bounded any more: a machine before this one has marked
+// them, or their application paces them itself by now.
+func (m *Machine[K]) freed(ask []Window, all []Listed[K]) (freed []Window) {
+	there := make(map[ends]bool)
+	for _, c := range all {
+		w := Window{Local: c.Local, Remote: c.Remote, Segments: c.Window, Least: never}
+		there[w.ends()] = true
+		switch isAsked := slices.ContainsFunc(ask, func(o Window) bool { return o.ends() == w.ends() }); {
+		case isAsked:
+		case c.isHeld() && !m.windows.held[c.Key]:
+			freed = append(freed, w)
+		case !c.isHeld() && m.windows.bound[w.ends()]:
+			w.Pace = KeepPace
+			freed = append(freed, w)
+		}
+	}
+	maps.DeleteFunc(m.windows.bound, func(e ends, _ bool) bool { return len(all) > 0 && !there[e] })
+	return freed
 }
 
 // windows returns those of the connections that it is about.
@@ -179,7 +209,7 @@ func (s Stretch[K]) windowOf(c Connection, part float64) (w Window, ok bool) {
 	trip := s.RTT + s.Gap
 	w = Window{Local: c.Local, Remote: c.Remote, Segments: c.Window, Least: c.Window - c.Window/8, Pace: marked(paceMost)}
 	if s.Rate > 0 {
-		largest := clampPart * part * s.Rate * trip.Seconds()
+		largest := clampPart * part * s.Rate * (trip + clampBurst).Seconds()
 		w.Most = max(int(min(largest/float64(c.MSS), most)), 2)
 	}
 	switch s.Phase {

@@ -73,7 +73,8 @@ struct window_order {
 	__u32 window; /* segments */
 	__u32 least;  /* only if it still has this window or a larger one, and repairs no loss */
 	__u32 most;   /* segments that its window may have from then on; NO_MOST: without limit, in any case */
-	__u32 pace;   /* bytes a second at most from then on; NO_PACE and above, which is none: in any case */
+	/* Bytes a second at most from then on; NO_PACE and above, which is none: in any case. 0: as it is. */
+	__u32 pace;
 };
 
 const struct window_key *window_key_unused __attribute__((unused));
@@ -185,7 +186,7 @@ int set_windows(struct bpf_iter__tcp *ctx)
 		return 0;
 	done = obey(tp, o);
 	pace = o->pace;
-	if (done || o->pace >= NO_PACE)
+	if (pace && (done || o->pace >= NO_PACE))
 		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof(pace));
 	if (done)
 		bpf_seq_write(ctx->meta->seq, &key, sizeof(key));

@@ -18,7 +18,7 @@ type Window struct {
 	Segments      int // the window
 	Least         int // it is set only if the connection has this window or a larger one, and repairs no loss
 	Most          int // the largest that its congestion control may make of it; 0: without limit, also if it is not set
-	Pace          int // bytes a second at most, if the window is set; 0: without limit, also if it is not set
+	Pace          int // bytes a second at most, if the window is set; 0: without limit, also if not; below: as it is
 }
 
 const (
@@ -46,8 +46,11 @@ func (Sockets) SetWindows(all []Window) (done []Window, err error) {
 		if order.Most = uint32(w.Most); w.Most == 0 || w.Most > noMost {
 			order.Most = noMost
 		}
-		if w.Pace == 0 {
+		switch {
+		case w.Pace == 0:
 			order.Pace = math.MaxUint32
+		case w.Pace < 0:
+			order.Pace = 0
 		}
 		k := windowKeyOf(w)
 		orders[k] = w
