@@ -94,7 +94,7 @@ func (m *Machine[P]) cross(now time.Time, u Use[P], loads map[uint8]float64, sec
 		}
 		queued, least, rates := m.shortTrips(now, u)
 		queue := time.Duration((queued - least) / max(rates, 1) * float64(time.Second))
-		x.stretch.follow(now, m.carried(short, x.path), queue)
+		x.stretch.follow(now, m.carried(short, x.path)*x.part(loads, m.carried(short, x.path)), queue)
 		x.seen |= buckets
 		x.judge(now, sum, seconds, short)
 	case x.stretch.isAsking():
@@ -122,6 +122,23 @@ func (m *Machine[P]) cross(now time.Time, u Use[P], loads map[uint8]float64, sec
 		}
 	}
 	return x.on != was.on || x.on && (x.path != was.path || x.buckets != was.buckets)
+}
+
+// part returns the part of what all paths carry that is for the connections that are crossed: what the others leave, but
+// not less than by their number. Their windows are as large as that, so it is for them to make room.
+func (x *crossing[P]) part(loads map[uint8]float64, all float64) float64 {
+	own, others, sent := 0, 0, 0.0
+	for b, n := range loads {
+		if x.buckets>>b&1 != 0 {
+			own++
+		} else {
+			others, sent = others+1, sent+n
+		}
+	}
+	if others == 0 {
+		return 1
+	}
+	return max(1-sent/max(all, 1), float64(own)/float64(own+others))
 }
 
 // begin begins it.

@@ -23,9 +23,7 @@ const (
 	longest   = time.Minute // a round trip may be
 
 	peerTakes = 0.75 // the part of a window that its peer takes at least
-	clampPart = 0.94 // of what a path carries: data, without headers, and no queue,
-	// in a round trip, and so much more: segments leave in bursts (GSO), and wait for each other.
-	clampBurst = 3 * time.Millisecond
+	clampPart = 0.92 // of what a path carries: data, without headers, and no queue
 )
 
 // Phase is how far a change of the round trip is.
@@ -209,7 +207,7 @@ func (s Stretch[K]) windowOf(c Connection, part float64) (w Window, ok bool) {
 	trip := s.RTT + s.Gap
 	w = Window{Local: c.Local, Remote: c.Remote, Segments: c.Window, Least: c.Window - c.Window/8, Pace: marked(paceMost)}
 	if s.Rate > 0 {
-		largest := clampPart * part * s.Rate * (trip + clampBurst).Seconds()
+		largest := clampPart * part * s.Rate * trip.Seconds()
 		w.Most = max(int(min(largest/float64(c.MSS), most)), 2)
 	}
 	switch s.Phase {
