@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Connections of which a long path carries data beside short ones (multipath/cross.go). What came by the short ones
  * waits in the socket for what is still under way by the long one. TCP at the other end takes that for lost once a
- * block of SACK tells it that later data are there, so programs withhold the blocks: an acknowledgement says up to
- * where all is there, as soon as it is. Only when that has not moved for longer than the long path takes more, data
- * are lost, and the blocks tell which.
+ * block of SACK tells it that later data are there, so programs withhold the blocks about data behind the newest that
+ * came by the long path. What is missing before these was lost: by the long path it would have come in order, and by a
+ * short one sooner. Only when nothing has moved for longer than the long path takes more, all blocks tell what is there.
  * Programs withhold what they see to be due, or are asked to by the peer before it begins: the worst that
  * data on odd paths bring about is that the peer that sent them learns of losses late.
  */
@@ -90,7 +90,7 @@ __noinline int note_data_path(struct __sk_buff *skb, const struct session_entry 
 	struct crossed_key key;
 	struct cross_tcp tcp;
 	union half near, far;
-	__u32 wait;
+	__u32 wait, end;
 
 	if (!p || !may_cross(p) || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)) || skb->len <= at + (tcp.words >> 4 << 2) ||
 	    bpf_skb_load_bytes(skb, l3 + 8, &far, sizeof(far)) || bpf_skb_load_bytes(skb, l3 + 24, &near, sizeof(near)))
@@ -101,15 +101,23 @@ __noinline int note_data_path(struct __sk_buff *skb, const struct session_entry 
 	key.near_port = tcp.to;
 	key.far_port = tcp.from;
 	f = bpf_map_lookup_elem(&crossed_flows, &key);
+	end = bpf_ntohl(tcp.seq) + skb->len - at - (tcp.words >> 4 << 2);
 	if (f && wait) {
 		f->at = now_ms();
 		f->wait = wait;
+		if (!f->came || (__s32)(end - f->newest) > 0) {
+			f->newest = end;
+			f->came = 1;
+			f->moved = f->moved ? f->at : 0;
+		}
 	} else if (f) {
 		f->both = now_ms();
 	} else if (wait) {
 		first.at = now_ms();
 		first.both = first.at - CROSSED_LASTS; /* it may be whole on that path */
 		first.wait = wait;
+		first.newest = end;
+		first.came = 1;
 		bpf_map_update_elem(&crossed_flows, &key, &first, BPF_NOEXIST);
 	}
 	return 0;
@@ -141,7 +149,7 @@ __noinline int cross_asked(const struct session_entry *p, __u64 near, __u64 far,
 }
 
 #define STAMP_WORDS 3 /* of a time stamp with two NOPs before it */
-#define BLOCK_WORDS 9 /* of four blocks with two NOPs before them */
+#define BLOCKS_MOST 4 /* in a segment */
 
 /* Offset of the blocks of SACK in a segment (RFC 2018), where common stacks have them: behind two NOPs, and behind the time
  * stamp. 0: there are none. The header is this long.
@@ -159,34 +167,63 @@ __noinline int blocks_at(struct __sk_buff *skb, __u32 tcp, __u32 len)
 			return 0;
 	}
 	size = 2 + (bpf_ntohl(word) & 0xff);
-	if ((word & bpf_htonl(0xffffff00)) != bpf_htonl(0x01010500) || size < 12 || at + size > tcp + len)
+	if ((word & bpf_htonl(0xffffff00)) != bpf_htonl(0x01010500) || size < 12 || size > 4 + 8 * BLOCKS_MOST ||
+	    (size & 7) != 4 || at + size > tcp + len)
 		return 0;
 	return at;
 }
 
-/* Takes these blocks out. A first one of data that came twice stays (RFC 2883). */
-__noinline int hide_blocks(struct __sk_buff *skb, __u32 tcp, __u32 at, __u32 ack)
+struct sack_block {
+	__be32 begin, end;
+};
+
+/* Is a block to be told, which is this one of its segment? What is not is cut off. A first one of data that came twice
+ * stays (RFC 2883).
+ */
+static __always_inline int is_block_told(struct sack_block *b, __u32 which, __u32 ack, const struct crossed_flow *f)
 {
-	__be32 word, nops = bpf_htonl(0x01010101), twice = bpf_htonl(0x0101050a), end;
-	__u32 i, size, begin = 0;
+	if (!which && (__s32)(bpf_ntohl(b->end) - ack) <= 0)
+		return 1;
+	if (!f->came || (__s32)(bpf_ntohl(b->begin) - f->newest) >= 0)
+		return 0;
+	if ((__s32)(bpf_ntohl(b->end) - f->newest) > 0)
+		b->end = bpf_htonl(f->newest);
+	return 1;
+}
+
+/* Takes out of these blocks what is behind the newest data that came by the long path. */
+__noinline int hide_blocks(struct __sk_buff *skb, __u32 tcp, __u32 at, __u32 ack, const struct crossed_flow *f)
+{
+	struct sack_block b, none = { bpf_htonl(0x01010101), bpf_htonl(0x01010101) };
+	__be32 word, head = none.begin;
+	__u32 i, n, told = 0;
 	__s64 sum = 0;
 
-	if (bpf_skb_load_bytes(skb, at, &word, sizeof(word)) || bpf_skb_load_bytes(skb, at + 8, &end, sizeof(end)))
+	if (!f || bpf_skb_load_bytes(skb, at, &word, sizeof(word)))
 		return 0;
-	size = 2 + (bpf_ntohl(word) & 0xff);
-	if ((__s32)(bpf_ntohl(end) - ack) <= 0) {
-		begin = 3;
-		sum = bpf_csum_diff(&word, sizeof(word), &twice, sizeof(twice), sum);
-		if (bpf_skb_store_bytes(skb, at, &twice, sizeof(twice), 0))
-			return 0;
-	}
-	for (i = 0; i < BLOCK_WORDS; i++) {
-		if (i < begin)
-			continue;
-		if (4 * i + 4 > size || bpf_skb_load_bytes(skb, at + 4 * i, &word, sizeof(word)))
+	n = (bpf_ntohl(word) & 0xff) >> 3;
+	for (i = 0; i < BLOCKS_MOST; i++) {
+		if (i >= n || bpf_skb_load_bytes(skb, at + 4 + 8 * i, &b, sizeof(b)))
 			break;
-		sum = bpf_csum_diff(&word, sizeof(word), &nops, sizeof(nops), sum);
-		if (bpf_skb_store_bytes(skb, at + 4 * i, &nops, sizeof(nops), 0))
+		sum = bpf_csum_diff((__be32 *)&b, sizeof(b), 0, 0, sum);
+		if (!is_block_told(&b, i, ack, f))
+			continue;
+		sum = bpf_csum_diff(0, 0, (__be32 *)&b, sizeof(b), sum);
+		if (bpf_skb_store_bytes(skb, at + 4 + 8 * told, &b, sizeof(b), 0))
+			break;
+		told++;
+	}
+	if (told)
+		head = bpf_htonl(0x01010502 + 8 * told);
+	sum = bpf_csum_diff(&word, sizeof(word), &head, sizeof(head), sum);
+	bpf_skb_store_bytes(skb, at, &head, sizeof(head), 0);
+	for (i = 0; i < BLOCKS_MOST; i++) {
+		if (i < told)
+			continue;
+		if (i >= n)
+			break;
+		sum = bpf_csum_diff(0, 0, (__be32 *)&none, sizeof(none), sum);
+		if (bpf_skb_store_bytes(skb, at + 4 + 8 * i, &none, sizeof(none), 0))
 			break;
 	}
 	bpf_l4_csum_replace(skb, tcp + TCP_CSUM_AT, 0, sum, 0);
@@ -219,7 +256,7 @@ __noinline int withhold(struct __sk_buff *skb, const struct session_entry *p, __
 		f->moved = now;
 	}
 	if (now - f->moved < f->wait)
-		hide_blocks(skb, at, blocks, ack);
+		hide_blocks(skb, at, blocks, ack, f);
 	return 0;
 }
 

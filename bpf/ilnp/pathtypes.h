@@ -69,7 +69,9 @@ struct crossed_flow {
 	__u32 at;    /* by the long one, */
 	__u32 wait;  /* and for how long data may be missing then */
 	__u32 ack;   /* up to where all was there in our last segment with blocks, in host order, */
-	__u32 moved; /* ms: and when that was first so */
+	__u32 moved; /* ms: and when that was first so, or newer data came by the long path */
+	__u32 newest; /* the end of the newest data that did, in host order, */
+	__u32 came;   /* if any have */
 };
 
 #endif

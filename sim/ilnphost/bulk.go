@@ -178,7 +178,7 @@ func (b *Bulk) transmit(now time.Time) {
 	b.ends.next = b.ends.unacked + uint32(b.inFlight()*tcpSegmentSize) // for the judgement of queues
 	b.ends.srtt, b.ends.least = b.srtt, b.least
 	sentAt := now
-	s := &segment{from: b.ends, arrives: func() { b.arrived(p, sentAt) }}
+	s := &segment{from: b.ends, seq: uint32(p.seq * bulkSegment), arrives: func() { b.arrived(p, sentAt) }}
 	b.from.plane.send(b.key, Datagram{Size: 32 + bulkSegment, segment: s})
 	b.arm()
 }
@@ -194,12 +194,15 @@ func (b *Bulk) arrived(p *bulkPart, sentAt time.Time) {
 	gap := b.gap
 	s := &segment{from: b.ends.peer, ack: uint32(gap * bulkSegment), block: len(b.there) > 0}
 	s.arrives = func() {
-		if s.withheld && p.seq >= gap {
-			b.hidden = append(b.hidden, hiddenPart{p, sentAt})
+		told := func(h hiddenPart) bool {
+			isBefore := s.withheld.Came && int32(uint32(h.seq*bulkSegment)-s.withheld.Newest) < 0
+			return h.seq < gap || s.block && (!s.withheld.Is || isBefore)
+		}
+		if h := (hiddenPart{p, sentAt}); s.withheld.Is && !told(h) {
+			b.hidden = append(b.hidden, h)
 		} else {
 			b.acked(p, sentAt)
 		}
-		told := func(h hiddenPart) bool { return h.seq < gap || s.block && !s.withheld }
 		for i := slices.IndexFunc(b.hidden, told); i >= 0; i = slices.IndexFunc(b.hidden, told) {
 			h := b.hidden[i]
 			b.hidden = slices.Delete(b.hidden, i, i+1)

@@ -246,7 +246,7 @@ func (p *plane) leave(out Packet) {
 		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
 		wire.Data.sentTo, wire.label = o.Dst.L64, o.Label
 		if s := out.Data.segment; s != nil {
-			s.withheld = o.Withholds
+			s.withheld = o.Withheld
 		}
 		if out.Control != nil {
 			wire.Control, _ = p.state.Host.Rewrite(k, &o) // cannot fail: this host's stack built it
@@ -286,6 +286,7 @@ func (p Packet) asSeen(link roam.LinkID) *decide.Packet {
 			}
 			binary.BigEndian.PutUint16(upper, s.from.local.Port())
 			binary.BigEndian.PutUint16(upper[2:], s.from.remote.Port())
+			binary.BigEndian.PutUint32(upper[4:], s.seq)
 			binary.BigEndian.PutUint32(upper[8:], s.ack)
 		}
 	}

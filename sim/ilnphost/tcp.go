@@ -7,6 +7,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	ilnpwire "roam/wire/ilnp"
+	"roam/wire/xlate/decide"
 )
 
 // Parameters of the simulated TCP, as far as a change of paths matters to it.
@@ -54,9 +55,9 @@ type segment struct {
 	syn      bool
 	again    bool // retransmitted after an RTO
 	resync   *ilnpwire.Resync
-	arrives  func() // a segment of a bulk transfer; its other fields say nothing, but for
-	block    bool   // it has a block of SACK
-	withheld bool   // that has been taken out
+	arrives  func()          // a segment of a bulk transfer; its other fields say nothing, but for
+	block    bool            // it has a block of SACK
+	withheld decide.Withheld // what has been taken out of it
 }
 
 // opens reports whether this segment makes a firewall track the connection.

@@ -136,12 +136,14 @@ const (
 )
 
 type bpfCrossedFlow struct {
-	_     structs.HostLayout
-	Both  uint32
-	At    uint32
-	Wait  uint32
-	Ack   uint32
-	Moved uint32
+	_      structs.HostLayout
+	Both   uint32
+	At     uint32
+	Wait   uint32
+	Ack    uint32
+	Moved  uint32
+	Newest uint32
+	Came   uint32
 }
 
 type bpfCrossedKey struct {

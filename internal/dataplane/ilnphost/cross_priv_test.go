@@ -21,9 +21,10 @@ func crossingRig(t *testing.T) (*rig, ilnp.Entry) {
 	return r, p
 }
 
-// dataBy is a segment of the peer on a connection of ours, to one of our locators.
+// dataBy is a segment of the peer on a connection of ours, to one of our locators, from sequence number 0 on.
 func dataBy(to roam.L64, own uint16, data int, nonce bool) []byte {
 	s := bare(443, own, flagACK, data)
+	binary.BigEndian.PutUint32(s[4:], 0)
 	if nonce {
 		return packet(at(there, theirs), at(to, ours), ip6.DestOpts, with(theirNonce, ip6.TCP, s))
 	}
@@ -148,6 +149,46 @@ func TestBlocksAreWithheld(t *testing.T) {
 		age(c.ages)
 		if got := r.blocks(acks(own, c.ack, true, block...)); len(got) != c.want {
 			t.Errorf("acknowledgement %d, of %d after %d ms: %d", i, c.ack, c.ages, got)
+		}
+	}
+}
+
+// Blocks about what is there before the newest data that came by the long path leave at once: what is missing there was
+// lost. What reaches beyond is cut off. While such data come, nothing else is told, although what is there does not grow.
+func TestBlocksBeforeTheNewestAreTold(t *testing.T) {
+	const short, long, own = here, here + 1, 40000
+	for _, nonce := range []bool{false, true} {
+		r, _ := crossingRig(t)
+		r.ingress(dataBy(long, own, 250, nonce))
+		r.ingress(dataBy(long, own, 100, nonce)) // older data
+		r.ingress(dataBy(short, own, 900, nonce))
+		for name, c := range map[string]struct{ blocks, want []uint32 }{
+			"before":                {[]uint32{200, 240}, []uint32{200, 240}},
+			"up to there":           {[]uint32{200, 250}, []uint32{200, 250}},
+			"beyond":                {[]uint32{250, 300}, nil},
+			"and beyond":            {[]uint32{200, 300}, []uint32{200, 250}},
+			"beyond, and before":    {[]uint32{400, 500, 200, 220}, []uint32{200, 220}},
+			"of both kinds":         {[]uint32{400, 500, 230, 300, 600, 700, 150, 160}, []uint32{230, 250, 150, 160}},
+			"twice, and of both":    {[]uint32{50, 60, 400, 500, 200, 300}, []uint32{50, 60, 200, 250}},
+			"twice, of what is not": {[]uint32{210, 220, 200, 300}, []uint32{210, 220, 200, 250}},
+		} {
+			for _, stamp := range []bool{false, len(c.blocks) < 8} {
+				if got := r.blocks(acks(own, 100, stamp, c.blocks...)); !slices.Equal(got, c.want) {
+					t.Errorf("%s, nonce %t: %d, want %d", name, nonce, got, c.want)
+				}
+			}
+		}
+		for i := range 3 {
+			for _, k := range keysOf[bpfCrossedKey, bpfCrossedFlow](r.objs.CrossedFlows) {
+				var f bpfCrossedFlow
+				r.must(r.objs.CrossedFlows.Lookup(&k, &f))
+				f.Moved -= 60
+				r.must(r.objs.CrossedFlows.Put(&k, &f))
+			}
+			r.ingress(dataBy(long, own, 260+i, nonce))
+			if got := r.blocks(acks(own, 100, true, 300, 400)); len(got) != 0 {
+				t.Errorf("newer data, %d: %d", i, got)
+			}
 		}
 	}
 }

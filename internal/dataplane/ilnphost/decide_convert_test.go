@@ -213,7 +213,9 @@ func between(name string, got, before, after reflect.Value) (wrong []string) {
 }
 
 func modelCrossedFlow(v bpfCrossedFlow) decide.CrossedFlow {
-	return decide.CrossedFlow{Both: v.Both, At: v.At, Wait: v.Wait, Ack: v.Ack, Moved: v.Moved}
+	return decide.CrossedFlow{
+		Both: v.Both, At: v.At, Wait: v.Wait, Ack: v.Ack, Moved: v.Moved, Newest: v.Newest, Came: v.Came != 0,
+	}
 }
 
 // wrongCrossed is what differs of the connections that are crossed: they are as at one of two moments, or between.
@@ -261,6 +263,7 @@ func (g *gen) crossings(w *world, p bpfSessionEntry) {
 				Both: now - pick[uint32](g, 0, 0, 900, 1100),
 				At:   now - pick[uint32](g, 0, 500, 900, 1100, 1<<31), Wait: pick[uint32](g, 0, 70, 2000),
 				Ack: pick[uint32](g, 0, 1, 3), Moved: now - pick[uint32](g, 0, 500, 1100, 1<<31),
+				Newest: uint32(g.IntN(6)), Came: uint32(g.IntN(2)),
 			}
 		}
 	}

@@ -222,7 +222,7 @@ type Outcome struct {
 	Report   *ilnp.Report // in an answer to a probe that asks for one,
 	// ReportKey is the key of its MAC, if it is to have one.
 	ReportKey [ilnp.MACKeyLen]byte
-	Withholds bool     // the segment leaves without its blocks of SACK
+	Withheld  Withheld // which of its blocks of SACK the segment leaves without
 	Copied    bool     // a probe copy went to the segmentation device
 	Again     bool     // the first segment that an error quotes was retransmitted
 	MSS       uint16   // the lowered MSS of a SYN; 0: unchanged

@@ -28,7 +28,10 @@ type CrossedFlow struct {
 	At    uint32 // by the long one,
 	Wait  uint32 // and for how long data may be missing then
 	Ack   uint32 // up to where all was there in our last segment with blocks,
-	Moved uint32 // ms: and when that was first so; 0: there was none
+	Moved uint32 // ms: and when that was first so, or newer data came by the long path; 0: there was none
+	// Newest is the end of the newest data that did, if any Came.
+	Newest uint32
+	Came   bool
 }
 
 // bucket returns the bucket of a flow.
@@ -43,17 +46,25 @@ func (p *Session) crosses() bool {
 
 // noteDataPath notes by which kind of path data of TCP have come, once some came by a long one.
 func noteDataPath(t *step, p *Session) {
-	if n, ok := tcpBody(t); !ok || n <= 0 || !p.is(Placed) || !p.is(Counted) {
+	n, ok := tcpBody(t)
+	if !ok || n <= 0 || !p.is(Placed) || !p.is(Counted) {
 		return
 	}
 	from, to, _ := t.k.ports(t.c.at)
 	k, now, wait := CrossedKey{p.Slot, p.Birth, to, from}, uint32(t.now/millisecond), waitsFor(t, p)
 	f, known := t.s.Crossed[k]
+	b, _ := t.k.load(t.c.at, 16)
+	end := binary.BigEndian.Uint32(b[4:]) + uint32(n)
 	switch {
 	case wait > 0 && known:
 		f.At, f.Wait = now, wait
+		if !f.Came || int32(end-f.Newest) > 0 {
+			if f.Newest, f.Came = end, true; f.Moved != 0 {
+				f.Moved = now
+			}
+		}
 	case wait > 0:
-		f = CrossedFlow{At: now, Both: now - crossedLasts, Wait: wait}
+		f = CrossedFlow{At: now, Both: now - crossedLasts, Wait: wait, Newest: end, Came: true}
 	case known:
 		f.Both = now
 	default:
@@ -108,6 +119,13 @@ func (s *State) pathBack(p *Session, far, near roam.L64) int {
 	return -1
 }
 
+// Withheld says that a segment leaves without its blocks of SACK about data behind the Newest, if any Came.
+type Withheld struct {
+	Is     bool
+	Newest uint32
+	Came   bool
+}
+
 // withhold withholds the blocks of SACK of a segment that is to be without them.
 func withhold(t outward, p *Session, flags uint8) {
 	b, ok := t.k.load(t.c.at, 16)
@@ -128,7 +146,9 @@ func withhold(t outward, p *Session, flags uint8) {
 		f.Ack, f.Moved = ack, now
 		t.s.Crossed[k] = f
 	}
-	t.out.Withholds = now-f.Moved < f.Wait
+	if now-f.Moved < f.Wait {
+		t.out.Withheld = Withheld{Is: true, Newest: f.Newest, Came: f.Came}
+	}
 }
 
 // blocksAt returns where the blocks of SACK are in a TCP header, where common stacks have them; 0: there are none.
@@ -144,28 +164,39 @@ func blocksAt(tcp []byte) int {
 		}
 	}
 	word := binary.BigEndian.Uint32(tcp[at:])
-	if size := 2 + int(word&0xff); word&^0xff != sack || size < 12 || at+size > len(tcp) {
+	if size := 2 + int(word&0xff); word&^0xff != sack || size < 12 || size > 36 || size&7 != 4 || at+size > len(tcp) {
 		return 0
 	}
 	return at
 }
 
-// hideBlocks takes the blocks of SACK out of a segment. A first one of data that came twice stays.
-func hideBlocks(tcp []byte) {
-	const nops, twice = 0x01010101, 0x0101050a
+// hideBlocks takes out of the blocks of SACK of a segment what is behind the newest data that came by the long path. A
+// first one of data that came twice stays.
+func (w Withheld) hideBlocks(tcp []byte) {
 	at := blocksAt(tcp[:int(tcp[ip6.TCPDataOffsetAt]>>4)*4])
 	if at == 0 {
 		return
 	}
-	size := (2 + int(tcp[at+3])) &^ 3
-	old := ip6.Sum(tcp[at : at+size])
-	begin := 0
-	if ack := binary.BigEndian.Uint32(tcp[8:]); int32(binary.BigEndian.Uint32(tcp[at+8:])-ack) <= 0 {
-		binary.BigEndian.PutUint32(tcp[at:], twice)
-		begin = 12
+	option := tcp[at : at+2+int(tcp[at+3])]
+	old, ack := ip6.Sum(option), binary.BigEndian.Uint32(tcp[8:])
+	var told []byte
+	for i := 4; i < len(option); i += 8 {
+		begin, end := binary.BigEndian.Uint32(option[i:]), binary.BigEndian.Uint32(option[i+4:])
+		switch isTwice := i == 4 && int32(end-ack) <= 0; {
+		case isTwice:
+		case !w.Came || int32(begin-w.Newest) >= 0:
+			continue
+		case int32(end-w.Newest) > 0:
+			end = w.Newest
+		}
+		told = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(told, begin), end)
 	}
-	for i := begin; i < min(size, 36); i += 4 {
-		binary.BigEndian.PutUint32(tcp[at+i:], nops)
+	for i := range option {
+		option[i] = 1
 	}
-	adjustAt(tcp[ip6.TCPChecksumAt:], old, ip6.Sum(tcp[at:at+size]))
+	if len(told) > 0 {
+		option[2], option[3] = 5, uint8(2+len(told))
+		copy(option[4:], told)
+	}
+	adjustAt(tcp[ip6.TCPChecksumAt:], old, ip6.Sum(option))
 }

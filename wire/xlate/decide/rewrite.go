@@ -15,12 +15,12 @@ import (
 // that package xlate refuses although the programs pass it, since they parse less.
 func (h *Host) Rewrite(k *Packet, o *Outcome) ([]byte, error) {
 	b, err := h.rewritten(k, o)
-	if err == nil && o.Withholds {
+	if err == nil && o.Withheld.Is {
 		w, err := ip6.Walk(b)
 		if err != nil {
 			return nil, fmt.Errorf("bytes of a segment without blocks: %w", err)
 		}
-		hideBlocks(b[w.UpperOffset:w.End])
+		o.Withheld.hideBlocks(b[w.UpperOffset:w.End])
 	}
 	if err == nil && o.Label != 0 {
 		word := binary.BigEndian.Uint32(b)&^labelMask | o.Label
