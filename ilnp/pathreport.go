@@ -167,8 +167,10 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 		c.refuse(now, s.key, reason)
 		return
 	}
-	c.checkRate(now, s, pr.path, e.State(now).Out.Rate)
-	c.leaveBlackHole(now, s, pr.path, e.State(now).Out)
+	out := e.State(now).Out
+	s.multipath.HandleLoss(now, pr.path, out.LossKnown && out.Loss > 0)
+	c.checkRate(now, s, pr.path, out.Rate)
+	c.leaveBlackHole(now, s, pr.path, out)
 }
 
 // takeCost takes what the correspondent has told of the path of a probe that it answered with a report. It has

@@ -44,10 +44,21 @@ type crossing[P comparable] struct {
 	stretch stretching
 }
 
-// lately is what the last answer of a path has shown.
+// lately is what the last answer of a path has shown, the latest one of late, and when packets were last lost.
 type lately struct {
-	rtt time.Duration
-	at  time.Time
+	rtt    time.Duration
+	at     time.Time
+	most   time.Duration
+	mostAt time.Time
+	lostAt time.Time
+}
+
+// mostOf returns the longest round trip of late.
+func (l lately) mostOf(now time.Time) time.Duration {
+	if now.Sub(l.mostAt) > stretchDeepIn {
+		return 0
+	}
+	return l.most
 }
 
 // end ends it for a time.
@@ -124,8 +135,8 @@ func (m *Machine[P]) cross(now time.Time, u Use[P], loads map[uint8]float64, sec
 	return x.on != was.on || x.on && (x.path != was.path || x.buckets != was.buckets)
 }
 
-// part returns the part of what all paths carry that is for the connections that are crossed: what the others leave, but
-// not less than by their number. Their windows are as large as that, so it is for them to make room.
+// part returns the part of what all paths carry that is for the connections that are crossed: what the others leave,
+// but not less than by their number. Their windows are as large as that, so it is for them to make room.
 func (x *crossing[P]) part(loads map[uint8]float64, all float64) float64 {
 	own, others, sent := 0, 0, 0.0
 	for b, n := range loads {
@@ -196,7 +207,8 @@ func (m *Machine[P]) worthCrossing(now time.Time, u Use[P], long []P, windows bo
 		isWorth := crossCut*queued >= crossed && gap <= crossFar.Seconds() &&
 			(queued-least)/rates <= 2*gap+crossSlack.Seconds()
 		if windows {
-			isWorth = gap >= stretchNear.Seconds() && gap <= stretchFar.Seconds() && m.rates[p].Bytes > rates/stretchPays
+			isFit := gap >= stretchNear.Seconds() && gap <= stretchFar.Seconds()
+			isWorth = isFit && m.rates[p].Bytes > rates/stretchPays && !m.isShallow(now, u)
 		}
 		if isWorth && !m.isLeft(p) && (!ok || m.rates[p].Bytes > m.rates[best].Bytes) {
 			best, ok = p, true
@@ -221,6 +233,20 @@ func (m *Machine[P]) shortTrips(now time.Time, u Use[P]) (queued, least, rates f
 		least += rate * m.lengths.by[p].rtt().Seconds()
 	}
 	return queued, least, rates
+}
+
+// isShallow reports whether packets were lost of late on the short paths, although their queues, each by its rate, have
+// not been long: bursts overflow such a queue.
+func (m *Machine[P]) isShallow(now time.Time, u Use[P]) bool {
+	deep, rates, lost := 0.0, 0.0, false
+	for _, p := range u.Paths {
+		if u.taken(p) {
+			deep += m.rates[p].Bytes * max(m.lately[p].mostOf(now)-m.lengths.by[p].rtt(), 0).Seconds()
+			rates += m.rates[p].Bytes
+			lost = lost || now.Sub(m.lately[p].lostAt) < stretchDeepIn
+		}
+	}
+	return lost && deep < stretchDeep.Seconds()*rates
 }
 
 // crossInTable writes into a table how late this host tells of what is missing, and which paths connections take that

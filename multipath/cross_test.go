@@ -11,11 +11,13 @@ import (
 type crossBench struct {
 	*placeBench
 	queued map[string]time.Duration // what paths take now
+	deep   time.Duration            // and a moment before, more than 10 ms
+	lost   string                   // the path on which packets are lost
 }
 
 func newCrossBench(rates map[string]float64) *crossBench {
 	const queued = 80 * time.Millisecond
-	x := &crossBench{newPlaceBench(rates), map[string]time.Duration{"a": queued, "b": queued}}
+	x := &crossBench{placeBench: newPlaceBench(rates), queued: map[string]time.Duration{"a": queued, "b": queued}}
 	x.use.Crosses = true
 	x.places.cross.stretch.not = x.now.Add(1000 * time.Hour)
 	return x
@@ -30,7 +32,9 @@ func (x *crossBench) send(loads map[uint8]float64, d time.Duration) string {
 			rtt = x.queued[p]
 		}
 		x.HandleAnswer(x.now, p, x.now.Add(-rtt))
+		x.HandleRTT(x.now, p, x.now.Add(-10*time.Millisecond-x.deep))
 		x.HandleRTT(x.now, p, x.now.Add(-rtt))
+		x.HandleLoss(x.now, p, p == x.lost)
 	}
 	for b, n := range loads {
 		x.sent[b] += uint32(n * d.Seconds())

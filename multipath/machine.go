@@ -45,7 +45,20 @@ func (m *Machine[P]) HandleRTT(now time.Time, p P, sent time.Time) {
 	if m.lately == nil {
 		m.lately = make(map[P]lately)
 	}
-	m.lately[p] = lately{now.Sub(sent), now}
+	l, rtt := m.lately[p], now.Sub(sent)
+	if most := l.mostOf(now); rtt >= most {
+		l.most, l.mostAt = rtt, now
+	}
+	l.rtt, l.at = rtt, now
+	m.lately[p] = l
+}
+
+// HandleLoss takes that packets were lost on a path, as far as is known.
+func (m *Machine[P]) HandleLoss(now time.Time, p P, lost bool) {
+	if l, is := m.lately[p]; lost && is {
+		l.lostAt = now
+		m.lately[p] = l
+	}
 }
 
 // HandleNoAnswer takes paths that were probed and have not answered: TCP waits no

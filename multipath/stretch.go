@@ -11,23 +11,27 @@ import (
 // more, the window shrinks as soon as its acknowledgements are back on the short way.
 const (
 	// A way back may be longer by so much: no acknowledgement comes for as long, and TCP waits for 200 ms.
-	stretchFar   = 100 * time.Millisecond
-	stretchNear  = 2 * time.Millisecond   // and at least
-	stretchPays  = 20                     // the part of the rate of the short paths that a long one has at least
-	stretchMost  = 1 + rateAlike          // of what connections send, with a long path: a faster one takes them whole
-	stretchSure  = 0.95                   // of what connections have sent: a part of that made a queue
-	stretchNews  = 0.1                    // the part of what all paths carry by which that is to change,
-	stretchStep  = 1.25                   // and by so much it rises at once
-	stretchTunes = 900 * time.Millisecond // between two looks at that, and at queues,
-	stretchQueue = 10 * time.Millisecond  // that are this long where windows are too large: these get
-	stretchLess  = 0.96                   // so much of what they had, or
-	stretchMore  = 1.02                   // so much without a queue,
-	stretchLeast = 0.9                    // of what rates permit at least,
-	stretchWide  = 1.08                   // and at most
-	stretchWaits = 2 * time.Second        // for windows to be set,
-	stretchFails = 8                      // tries in a row in which no window could be set, that count at most
-	stretchCalms = 30 * time.Millisecond  // connections are paced for a round trip and so much after the answer
-	stretchAsks  = 250 * time.Millisecond // and for the answer of the other end, beyond the round trip
+	stretchFar  = 100 * time.Millisecond
+	stretchNear = 2 * time.Millisecond // and at least
+	// Queues of the short paths that lose packets have been so long of late: shorter ones overflow by bursts, and a loss
+	// costs more then.
+	stretchDeep   = 25 * time.Millisecond
+	stretchDeepIn = time.Minute
+	stretchPays   = 20                     // the part of the rate of the short paths that a long one has at least
+	stretchMost   = 1 + rateAlike          // of what connections send, with a long path: a faster one takes them whole
+	stretchSure   = 0.95                   // of what connections have sent: a part of that made a queue
+	stretchNews   = 0.1                    // the part of what all paths carry by which that is to change,
+	stretchStep   = 1.25                   // and by so much it rises at once
+	stretchTunes  = 900 * time.Millisecond // between two looks at that, and at queues,
+	stretchQueue  = 10 * time.Millisecond  // that are this long where windows are too large: these get
+	stretchLess   = 0.96                   // so much of what they had, or
+	stretchMore   = 1.02                   // so much without a queue,
+	stretchLeast  = 0.9                    // of what rates permit at least,
+	stretchWide   = 1.08                   // and at most
+	stretchWaits  = 2 * time.Second        // for windows to be set,
+	stretchFails  = 8                      // tries in a row in which no window could be set, that count at most
+	stretchCalms  = 30 * time.Millisecond  // connections are paced for a round trip and so much after the answer
+	stretchAsks   = 250 * time.Millisecond // and for the answer of the other end, beyond the round trip
 	// The last data by the long path are there after its way, and the next acknowledgement is of all. It takes a moment
 	// until windows are set.
 	stretchEarly = 30 * time.Millisecond

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// stretchBench is a crossBench without queues.
+// newStretchBench makes a crossBench without queues, where these have just been long.
 func newStretchBench(rates map[string]float64) *crossBench {
 	x := newCrossBench(rates)
-	x.places.cross.stretch.not = time.Time{}
+	x.places.cross.stretch.not, x.deep = time.Time{}, stretchDeep
 	for p := range x.queued {
 		x.queued[p] = 10 * time.Millisecond
 	}
@@ -125,15 +125,27 @@ func TestStretchingTo(t *testing.T) {
 		change func(*crossBench)
 		want   string
 	}{
-		"as above":             {usual, nil, "c 45ms x1.20"},
-		"not by the other end": {usual, func(x *crossBench) { x.use.Crosses = false }, ""},
-		"too far":              {usual, far(211 * ms), ""},
-		"just not too far":     {usual, far(209 * ms), "c 99.5ms x1.20"},
-		"too slow":             {map[string]float64{"a": 100e6, "c": 4.9e6}, nil, ""},
-		"of two the faster":    {map[string]float64{"a": 100e6, "c": 6e6, "d": 10e6}, nil, "d 45ms x1.10"},
-		"two short ones":       {map[string]float64{"a": 50e6, "b": 50e6, "c": 10e6}, nil, "c 45ms x1.10"},
-		"little is sent":       {fast, nil, ""},
-		"one that is late":     {usual, func(x *crossBench) { x.HandleLate("c") }, ""},
+		"as above":              {usual, nil, "c 45ms x1.20"},
+		"not by the other end":  {usual, func(x *crossBench) { x.use.Crosses = false }, ""},
+		"too far":               {usual, far(211 * ms), ""},
+		"just not too far":      {usual, far(209 * ms), "c 99.5ms x1.20"},
+		"too slow":              {map[string]float64{"a": 100e6, "c": 4.9e6}, nil, ""},
+		"of two the faster":     {map[string]float64{"a": 100e6, "c": 6e6, "d": 10e6}, nil, "d 45ms x1.10"},
+		"two short ones":        {map[string]float64{"a": 50e6, "b": 50e6, "c": 10e6}, nil, "c 45ms x1.10"},
+		"little is sent":        {fast, nil, ""},
+		"queues too short":      {usual, func(x *crossBench) { x.deep, x.lost = 24*ms, "a" }, ""},
+		"just not too short":    {usual, func(x *crossBench) { x.deep, x.lost = 25*ms, "a" }, "c 45ms x1.20"},
+		"short, without a loss": {usual, func(x *crossBench) { x.deep, x.lost = 0, "c" }, "c 45ms x1.20"},
+		"long ones of before": {usual, func(x *crossBench) {
+			x.send(even(1, 10e6), time.Second)
+			x.deep, x.lost = 0, "a"
+			x.send(even(1, 10e6), time.Minute)
+		}, ""},
+		"one of them long": {map[string]float64{"a": 75e6, "b": 25e6, "c": 20e6}, func(x *crossBench) {
+			x.deep, x.lost = 20*ms, "b"
+			x.HandleRTT(x.now, "b", x.now.Add(-50*ms))
+		}, "c 45ms x1.20"},
+		"one that is late": {usual, func(x *crossBench) { x.HandleLate("c") }, ""},
 	} {
 		x := newStretchBench(c.rates)
 		if c.change != nil {

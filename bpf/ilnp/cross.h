@@ -3,7 +3,8 @@
  * waits in the socket for what is still under way by the long one. TCP at the other end takes that for lost once a
  * block of SACK tells it that later data are there, so programs withhold the blocks about data behind the newest that
  * came by the long path. What is missing before these was lost: by the long path it would have come in order, and by a
- * short one sooner. Only when nothing has moved for longer than the long path takes more, all blocks tell what is there.
+ * short one sooner. Only when nothing has moved for longer than the long path takes more, all blocks tell what is
+ * there.
  * Programs withhold what they see to be due, or are asked to by the peer before it begins: the worst that
  * data on odd paths bring about is that the peer that sent them learns of losses late.
  */
@@ -151,8 +152,8 @@ __noinline int cross_asked(const struct session_entry *p, __u64 near, __u64 far,
 #define STAMP_WORDS 3 /* of a time stamp with two NOPs before it */
 #define BLOCKS_MOST 4 /* in a segment */
 
-/* Offset of the blocks of SACK in a segment (RFC 2018), where common stacks have them: behind two NOPs, and behind the time
- * stamp. 0: there are none. The header is this long.
+/* Offset of the blocks of SACK in a segment (RFC 2018), where common stacks have them: behind two NOPs, and behind the
+ * time stamp. 0: there are none. The header is this long.
  */
 __noinline int blocks_at(struct __sk_buff *skb, __u32 tcp, __u32 len)
 {

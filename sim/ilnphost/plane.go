@@ -245,9 +245,7 @@ func (p *plane) leave(out Packet) {
 	if o.Action == decide.Sent {
 		wire := Packet{Src: o.Src, Dst: o.Dst, Nonce: o.Nonce, Data: out.Data, Encapsulated: o.Encap}
 		wire.Data.sentTo, wire.label = o.Dst.L64, o.Label
-		if s := out.Data.segment; s != nil {
-			s.withheld = o.Withheld
-		}
+		out.Data.segment.withhold(o.Withheld)
 		if out.Control != nil {
 			wire.Control, _ = p.state.Host.Rewrite(k, &o) // cannot fail: this host's stack built it
 			wire.typ, wire.typed = out.typ, out.typed

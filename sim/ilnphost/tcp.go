@@ -60,6 +60,13 @@ type segment struct {
 	withheld decide.Withheld // what has been taken out of it
 }
 
+// withhold has a segment leave without what is withheld of its blocks, if it is one.
+func (s *segment) withhold(what decide.Withheld) {
+	if s != nil {
+		s.withheld = what
+	}
+}
+
 // opens reports whether this segment makes a firewall track the connection.
 func (s *segment) opens() bool { return s.syn || s.resync != nil }
 

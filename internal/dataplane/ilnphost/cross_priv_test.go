@@ -154,7 +154,8 @@ func TestBlocksAreWithheld(t *testing.T) {
 }
 
 // Blocks about what is there before the newest data that came by the long path leave at once: what is missing there was
-// lost. What reaches beyond is cut off. While such data come, nothing else is told, although what is there does not grow.
+// lost. What reaches beyond is cut off. While such data come, nothing else is told, although what is there does not
+// grow.
 func TestBlocksBeforeTheNewestAreTold(t *testing.T) {
 	const short, long, own = here, here + 1, 40000
 	for _, nonce := range []bool{false, true} {
