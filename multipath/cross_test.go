@@ -278,7 +278,7 @@ func TestCrossingInTable(t *testing.T) {
 		t.Errorf("without the long path: across %b, long %b, bucket 0 %b", rest.Across, rest.Longs, rest.Sets[0])
 	}
 	r.Now.Paths, r.Now.Long = []string{"a", "b", "c"}, []string{"b", "c"}
-	r.Paths, r.Rates["b"] = r.Now.Paths, Measured{Bytes: 20e6, Most: 20e6, Wants: true}
+	r.Paths, r.Rates["b"] = r.Now.Paths, Measured{Wants: true}
 	x.HandleAnswer(x.now, "b", x.now.Add(-11*time.Millisecond))
 	if measured := x.Choose(x.now, r).Table; measured.Longs != 4 || measured.Sets[1] != 1 {
 		t.Errorf("a path that is still measured: long %b, bucket 1 %b", measured.Longs, measured.Sets[1])
