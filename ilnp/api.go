@@ -119,7 +119,7 @@ const (
 	SeenQueue                     // segments of TCP wait on the way, in a session with several paths: Key
 	SeenAcked                     // as SeenPending, of a packet that acknowledges our SYN-ACK, which went to Remote
 	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenPending, of which nobody may have heard
-	SeenStretched                 // windows follow a Stretch that Holds, of these connections: Key, Connections
+	SeenStretched                 // windows follow a Stretch that begins, of these connections: Key, Connections
 	SeenMore                      // more has come from a locator that is not validated: Key, Remote, Bytes and Packets in all
 )
 
@@ -308,7 +308,7 @@ type PathsChanged struct {
 	RTT time.Duration // 0: unknown
 }
 
-// Stretch has the congestion windows of connections follow a change of their round trip; of one that Holds,
+// Stretch has the congestion windows of connections follow a change of their round trip; of one that begins,
 // SeenStretched is to tell (package tcpassist).
 type Stretch struct {
 	Key SessionKey

@@ -11,7 +11,7 @@ import (
 const crossAgain = 50 * time.Millisecond
 
 // crossings does what multipath wants for connections that share a long path with short ones: their windows
-// follow their round trip, and the correspondent is asked to cross their acknowledgements.
+// follow their round trip, and the correspondent is asked to withhold their blocks of SACK.
 type crossings struct{ *steering }
 
 // follow says what windows are to follow, and waits for what is next.
@@ -61,7 +61,7 @@ func (c crossings) stretched(now time.Time, s *session, all [][2]uint16) {
 	c.follow(now, s)
 }
 
-// askPeer asks the correspondent to cross acknowledgements, by a probe along the long path, as long as that is due.
+// askPeer asks the correspondent to withhold blocks, by a probe along the long path, as long as that is due.
 func (c crossings) askPeer(now time.Time, s *session) {
 	if p, asks := s.multipath.Asks(); asks {
 		c.sendProbe(now, c.ask(now, s), probe{path: p, moot: true, lone: true, cross: s.crosses})

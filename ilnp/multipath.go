@@ -155,7 +155,7 @@ func (s *session) isPlaced(p Path) bool {
 	return false
 }
 
-// crosses reports whether a long path takes turns with the short ones, as acknowledgements are crossed.
+// crosses reports whether a long path takes turns with the short ones.
 func (e Entry) crosses(p Path) bool {
 	return e.Table != nil && slices.Contains(e.Long, p) && e.Table.Crosses(p)
 }

@@ -39,7 +39,7 @@ type pathReports struct {
 	macs      reportMACs     // of a keyed session
 	wished    bool           // its last probe asks that paths be counted,
 	answers   bool           // and that flows which it marks be answered on their paths
-	crosses   bool           // it crosses acknowledgements, as its last report says
+	crosses   bool           // it withholds blocks of SACK, as its last report says
 }
 
 // estimate is what is known of one path.

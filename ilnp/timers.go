@@ -23,7 +23,7 @@ const (
 	timerMove                 // the next correspondents are told of a move
 	timerCheck                // a path in doubt, or one in use, is probed
 	timerLength               // a path that answers may have made long by being late is probed again
-	timerCross                // the correspondent is asked again to cross acknowledgements, or windows are to shrink
+	timerCross                // the correspondent is asked again to withhold blocks of SACK, or windows are to shrink
 	timerLoss                 // all that was under way on a path that data have left has come
 	timerVouch                // the next correspondent is told of our new key
 	timerProve                // a message of a proof has no answer

@@ -5,13 +5,11 @@ import (
 	"time"
 )
 
-// A single connection can use a long path beside short ones if its acknowledgements are crossed: those of data that
-// came by a short path return by the long one, and the others by a short one. Each round trip then takes half of each
-// path, so acknowledgements come in the order in which the data left, although the data do not arrive in it. The price
-// is that round trip. So a connection is crossed only once the queue that it has before the short paths makes these so
-// much longer that its window is large enough, also after a loss: then it has nothing to lose. Both ways are expected
-// to be equally long; where they are not, or anything else has it send less than before, it is crossed no more for a
-// while.
+// A single connection can use a long path beside short ones if the other end withholds the blocks of SACK that tell
+// what overtook it there. Each round trip then takes the long path there and a short one back. The price is that round trip.
+// So either windows follow it (stretch.go), or the connection begins once the queue that it has before the short paths
+// makes these so much longer that its window is large enough, also after a loss: then it has nothing to lose. Where it
+// sends less than before all the same, it keeps off the long path for a while.
 const (
 	crossLasts = time.Second           // what was sent is compared over spans of this length, at least
 	crossFresh = 2 * time.Second       // an older answer does not say how long a path is now
@@ -105,7 +103,8 @@ func (m *Machine[P]) cross(now time.Time, u Use[P], loads map[uint8]float64, sec
 		}
 		queued, least, rates := m.shortTrips(now, u)
 		queue := time.Duration((queued - least) / max(rates, 1) * float64(time.Second))
-		x.stretch.follow(now, m.carried(short, x.path)*x.part(loads, m.carried(short, x.path)), queue)
+		all := m.carried(short, x.path)
+		x.stretch.follow(now, all*x.part(loads, all), queue)
 		x.seen |= buckets
 		x.judge(now, sum, seconds, short)
 	case x.stretch.isAsking():
@@ -193,7 +192,7 @@ func (x *crossing[P]) judge(now time.Time, sum, seconds, short float64) {
 	}
 }
 
-// worthCrossing returns the fastest long path by which a round trip, with crossed acknowledgements, takes no longer
+// worthCrossing returns the fastest long path by which a round trip there, and back by a short one, takes no longer
 // than a loss would leave of what the queues of the short paths have it take now; or, where windows follow the round
 // trip, one that is not too long for that.
 func (m *Machine[P]) worthCrossing(now time.Time, u Use[P], long []P, windows bool) (best P, ok bool) {

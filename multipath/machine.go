@@ -15,7 +15,7 @@ type Use[P comparable] struct {
 	Paths   []P  // all that are in use
 	Long    []P  // of those, which TCP does not take
 	PerFlow bool // each connection keeps to one path
-	Crosses bool // the other end crosses acknowledgements (cross.go)
+	Crosses bool // the other end withholds blocks of SACK (cross.go)
 }
 
 // Machine is what is known of the paths towards one correspondent. Its zero value

@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// A connection without a queue that makes the short paths long can be crossed if its window follows the round trip
-// (package tcpassist), so that it sends as much a second as before. First its window grows, and it is paced by what it
-// sends; then the other end is asked to cross its acknowledgements, so that these take the longer way before the
-// first data do; and with the answer it takes the long path too. Where any of that fails, and once it is crossed no
-// more, the window shrinks as soon as its acknowledgements are back on the short way.
+// A connection without a queue that makes the short paths long can take a long path beside them if its window follows
+// the round trip (package tcpassist), so that it sends as much a second as before. First its window grows, and it is
+// paced by what it sends; then the other end is asked to withhold blocks of SACK, before the first data take the long
+// path; and with the answer they do. Where any of that fails, and once the long path is left, the window shrinks as
+// soon as nothing that took it is under way.
 const (
 	// A way back may be longer by so much: no acknowledgement comes for as long, and TCP waits for 200 ms.
 	stretchFar  = 100 * time.Millisecond
@@ -151,8 +151,8 @@ func (m *Machine[P]) PollStretch() (s Stretch, ok bool) {
 	return s, true
 }
 
-// HandleStretched takes the buckets of which connections have the windows that a Stretch that Holds wants. It reports
-// whether the other end is to be asked now to cross the acknowledgements of these.
+// HandleStretched takes the buckets of which connections have the windows that a Stretch that begins wants. It reports
+// whether the other end is to be asked now to withhold their blocks.
 func (m *Machine[P]) HandleStretched(now time.Time, buckets uint64) (ask bool) {
 	x := &m.places.cross
 	if !x.stretch.set {
@@ -169,11 +169,11 @@ func (m *Machine[P]) HandleStretched(now time.Time, buckets uint64) (ask bool) {
 	return true
 }
 
-// Asks returns the path along which the other end is asked to cross acknowledgements; false: it is not.
+// Asks returns the path along which the other end is asked to withhold blocks; false: it is not.
 func (m *Machine[P]) Asks() (p P, ok bool) { return m.places.cross.path, m.places.cross.stretch.asked }
 
-// HandleCrosses takes that the other end crosses what it was asked to. It reports whether connections are to take other
-// paths than before.
+// HandleCrosses takes that the other end withholds the blocks that it was asked to. It reports whether connections are
+// to take other paths than before.
 func (m *Machine[P]) HandleCrosses(now time.Time) (changed bool) {
 	x := &m.places.cross
 	if !x.stretch.asked {

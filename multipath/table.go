@@ -57,7 +57,7 @@ func (t *Table[P]) Only(bucket int) (p P, ok bool) {
 	return p, false
 }
 
-// Crosses reports whether connections with crossed acknowledgements take a path.
+// Crosses reports whether connections take a long path beside short ones.
 func (t *Table[P]) Crosses(p P) bool {
 	i := slices.Index(t.Paths, p)
 	return i >= 0 && t.Across>>i&1 != 0

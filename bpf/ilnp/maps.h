@@ -180,7 +180,7 @@ struct {
 } flow_tables SEC(".maps");
 
 struct {
-	/* Of which connections are acknowledgements crossed, and by which path did their data come last? */
+	/* Of which connections do data come by a long path, and since when has nothing more been there? */
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct crossed_key);

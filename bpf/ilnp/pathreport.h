@@ -19,7 +19,7 @@ enum report_flags {
 	REPORT_COUNTS = 2,   /* asked: that the path be counted; answered: the counts are there */
 	REPORT_PER_FLOW = 4, /* asked: that TCP be spread by connection */
 	REPORT_ANSWERS = 16, /* asked: that marked flows be answered along their paths */
-	REPORT_CROSSES = 32, /* answered: acknowledgements are crossed, see cross.h */
+	REPORT_CROSSES = 32, /* answered: blocks of SACK are withheld, see cross.h */
 	REPORT_CROSS = 64,   /* asked: that those of the connections which the request names be; answered: they are */
 	REPORT_OTHER = 8,    /* asked and answered: of another path of the session, whose locators the request has */
 };

@@ -18,7 +18,7 @@ enum abi_number {
 #define MIN_MTU 1280   /* of IPv6, RFC 8200 §5: no stack sends smaller packets on account of a path */
 #define MAX_UPLINKS 16
 #define MAX_NIDS 4
-#define CROSSED_LONGS 4 /* long paths of a session that acknowledgements are crossed with */
+#define CROSSED_LONGS 4 /* long paths of a session that carry data beside short ones */
 #define MAX_REALS 8    /* real addresses of this host to which servers may be bound */
 #define MAX_REMOTE 8   /* locators of a correspondent in its entry */
 #define MAX_PATHS 16   /* (uplink, remote locator) combinations of one session */

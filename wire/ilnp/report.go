@@ -37,8 +37,8 @@ import (
 // that of the answering end first, where the answer has the packets and the bytes received.
 //
 // A request may name connections, by the ports of the asking end and of the answering one, 16 bits each: up to
-// eight, where the answer has the counts; the rest is zero. Acknowledgements of these are to be crossed (package
-// multipath) from now on, as those of data that come along this path are. The answer says that they are.
+// eight, where the answer has the counts; the rest is zero. Blocks of SACK of these are to be withheld
+// (package multipath) from now on, as where data come along this path. The answer says that they are.
 //
 // The cost is that of the path by the rate which the asking end has measured in its own direction: each
 // step of two halves what is sent there, and the fastest path has 0. It is 15 at most. The answer has it as it was.
@@ -71,7 +71,7 @@ const (
 // Connections are TCP connections by their ports, of the asking end and of the answering one; zeros: none.
 type Connections [CrossMost][2]uint16
 
-// CrossMost is of how many connections one request can ask that their acknowledgements be crossed.
+// CrossMost is of how many connections one request can ask that blocks be withheld.
 const CrossMost = 8
 
 var reportMark = [4]byte{'R', 'O', 'R', 'P'}
@@ -90,7 +90,7 @@ type Report struct {
 	PerFlow        bool // the end that asks wants TCP spread by connection
 	Counted        bool
 	Answers        bool        // the end that asks marks flows, which are to be answered on the path that they take
-	Crosses        bool        // in a reply: the answering end crosses acknowledgements (package multipath)
+	Crosses        bool        // in a reply: the answering end withholds blocks of SACK (package multipath)
 	Cross          bool        // those of these connections; in a reply: it does so from now on
 	Connections    Connections // by the ports of the asking end and of the answering one; zeros: none
 	Other          bool        // it is about another path,

@@ -39,7 +39,7 @@ func (p *Session) bucket(ports uint32) uint32 {
 	return weight(roam.L64(p.LocalNID), roam.L64(p.RemoteNID), ports) % Buckets
 }
 
-// crosses reports whether this host crosses acknowledgements of the session.
+// crosses reports whether this host withholds blocks in the session.
 func (p *Session) crosses() bool {
 	return p.is(Placed) && p.is(Counted) && p.Table != nil && p.Table.Longs != 0
 }
