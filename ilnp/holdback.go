@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"roam"
+	ilnpwire "roam/wire/ilnp"
 )
 
 // Towards a correspondent that runs Roam, data leave from a new locator right behind
@@ -201,9 +202,10 @@ func (c *steering) leaveKnown(now time.Time, s *session) {
 	}
 }
 
-// knowsSet notes that the correspondent has acknowledged the newest set.
-func (c *liveness) knowsSet(now time.Time, s *session) {
-	s.known = locatorsOf(s.update.listing)
+// knowsSet notes that the correspondent has acknowledged the newest set, or the first locators of it: one of FormLinux
+// takes no packet from those that it does not repeat.
+func (c *liveness) knowsSet(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
+	s.known = locatorsOf(s.update.listing[:min(len(lu.Locators), len(s.update.listing))])
 	c.followKnown(now, s)
 	c.followRules(now, s)
 }

@@ -322,6 +322,25 @@ func TestUpdateFromTheKnownSource(t *testing.T) {
 	}
 }
 
+// A stack that acknowledges the first locator of a set knows no other one: data leave from that one only, and once it
+// is gone, an update bears it.
+func TestOnlyTheRepeatedLocatorsAreKnown(t *testing.T) {
+	b := other(t, Duality)
+	b.prefix(2, netB, roam.Infinite)
+	list := b.updates()[0].Locators
+	ack := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Form: ilnpwire.FormLinux, Locators: list[:1]}
+	b.receive(1, overNIDs(t, b.update(netP, peerNonce, ack)))
+	b.wantSources("the first of two acknowledged", list[0].L64)
+	first, left := map[roam.L64]roam.LinkID{netA: 1, netB: 2}[list[0].L64], map[roam.L64]roam.LinkID{netA: 2, netB: 1}[list[0].L64]
+	b.forget()
+	b.Detach(b.now, first)
+	b.drain()
+	b.pass(2 * time.Second)
+	if want := (roam.LinkLocator{Link: left, L64: list[0].L64}); !slices.Contains(b.sentFrom(), want) {
+		t.Errorf("updates from %v, want one from %v", b.sentFrom(), want)
+	}
+}
+
 // Each of two sources sends updates under both checksum rules while that of the
 // correspondent is not known for sure: some stacks want one rule, from one source.
 func TestSourcesUnderBothRules(t *testing.T) {

@@ -211,11 +211,11 @@ func (c *liveness) handleAck(now time.Time, s *session, lu ilnpwire.LocatorUpdat
 			c.repeatUpdate(now, s)
 		}
 	case ackNew:
-		c.acked(now, s, encap)
+		c.acked(now, s, lu, encap)
 	}
 }
 
-func (c *liveness) acked(now time.Time, s *session, encap bool) {
+func (c *liveness) acked(now time.Time, s *session, lu ilnpwire.LocatorUpdate, encap bool) {
 	u := &s.update
 	c.disarm(&s.schedule, timerUpdate)
 	// After a retransmission it is unknown which one was acknowledged; the time since the
@@ -231,7 +231,7 @@ func (c *liveness) acked(now time.Time, s *session, encap bool) {
 		Path: u.path, RTT: now.Sub(u.first), Encapsulated: encap,
 	})
 	c.settleHandoff(now, s.key)
-	c.knowsSet(now, s)
+	c.knowsSet(now, s, lu)
 	if u.doubtful {
 		u.doubtful = false
 		c.repeatUpdate(now, s)

@@ -99,6 +99,7 @@ func Open(opts Options) (*Plane, error) {
 		return nil, err
 	}
 	go dataplane.TickZero() // takes some time, meanwhile the kernel looks at the programs
+	go dataplane.PrepareHooks()
 	p.csumFlags = dataplane.ChecksumFlags()
 	p.summed, _ = dataplane.ChecksumState() // without it the kernel's helper adjusts checksums
 	if err := p.load(); err != nil {

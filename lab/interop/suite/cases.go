@@ -84,7 +84,9 @@ func Cases() []Case {
 		{Name: "hard-roam", Says: "Roam's link is cut before the next one comes", run: moves(true, false, true, false)},
 		{Name: "hard-target", Says: "the target leaves its locator before it has the next", Core: true,
 			run: moves(false, true, true, false)},
-		{Name: "duality", Says: "Roam uses two links, and loses one", duality: true, run: duality},
+		{Name: "duality", Says: "Roam uses two links, and loses the first", duality: true, run: duality(0)},
+		{Name: "duality-second", Says: "Roam uses two links, and loses the second", Core: true, duality: true,
+			run: duality(1)},
 		{Name: "reboot-roam-out", Says: "Roam's host reboots and calls", Core: true, run: rebootRoamCalls},
 		{Name: "reboot-roam-in", Says: "Roam's host reboots while the target goes on", Core: true, run: rebootTargetGoesOn},
 		{Name: "reboot-target-out", Says: "the target reboots while Roam goes on", Core: true, run: targetRebootsRoamGoesOn},
@@ -236,7 +238,7 @@ func moves(roam, target, hard, in bool) func(context.Context, *trial) error {
 		if err == nil && roam && !hard {
 			// Under load the target may not have answered yet: that is a matter of time.
 			_ = within(ctx, t.slack, "acknowledgement", func() bool { return t.acknowledged(ctx) })
-			err = errors.Join(t.cut(), idle(ctx, after))
+			err = errors.Join(t.cut(0), idle(ctx, after))
 		}
 		if err != nil {
 			return err
@@ -274,21 +276,24 @@ func (t *trial) judge(ctx context.Context, f flows, hard bool) {
 	}
 }
 
-func duality(ctx context.Context, t *trial) error {
-	f, err := t.call(ctx, false)
-	if err == nil {
-		err = idle(ctx, before)
+// duality makes a case in which Roam's host loses one of two links.
+func duality(link int) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		f, err := t.call(ctx, false)
+		if err == nil {
+			err = idle(ctx, before)
+		}
+		if err == nil {
+			err = t.cut(link)
+		}
+		if err == nil {
+			err = idle(ctx, after)
+		}
+		if err == nil {
+			t.judge(ctx, f, true)
+		}
+		return err
 	}
-	if err == nil {
-		err = t.cut()
-	}
-	if err == nil {
-		err = idle(ctx, after)
-	}
-	if err == nil {
-		t.judge(ctx, f, true)
-	}
-	return err
 }
 
 // callAgain judges new flows of Roam's host.

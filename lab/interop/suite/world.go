@@ -169,10 +169,10 @@ func (w *world) move(ctx context.Context, hard bool) error {
 	return w.roam.WaitActive(ctx, links[1])
 }
 
-// cut takes the carrier from Roam's first link.
-func (w *world) cut() error {
-	if err := w.cables[0].Down(); err != nil {
-		return fmt.Errorf("cut %s: %w", links[0], err)
+// cut takes the carrier from one of Roam's links.
+func (w *world) cut(link int) error {
+	if err := w.cables[link].Down(); err != nil {
+		return fmt.Errorf("cut %s: %w", links[link], err)
 	}
 	return nil
 }

@@ -98,11 +98,12 @@ func (a *assistant) list() {
 	}()
 }
 
-// load has what lists connections loaded, and what sets their windows: a tenth of a second of a processor, which
-// connections would stand still for when a window is to follow.
+// load has what lists connections loaded, and what sets their windows, one after the other: a tenth of a second of a
+// processor, which connections would stand still for when a window is to follow.
 func (a *assistant) load() {
-	a.list() // one before this one may have left connections paced
 	go func() {
+		all, err := a.cfg.Plane.Connections(a.cfg.SessionPrefix)
+		a.lists <- list{all, err} // one before this process may have left connections paced
 		if _, err := a.cfg.Plane.SetWindows(nil); err != nil {
 			a.cfg.Log.Debug("cannot set congestion windows", "err", err)
 		}
