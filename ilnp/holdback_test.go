@@ -331,7 +331,10 @@ func TestOnlyTheRepeatedLocatorsAreKnown(t *testing.T) {
 	ack := ilnpwire.LocatorUpdate{Operation: ilnpwire.Acknowledgement, Form: ilnpwire.FormLinux, Locators: list[:1]}
 	b.receive(1, overNIDs(t, b.update(netP, peerNonce, ack)))
 	b.wantSources("the first of two acknowledged", list[0].L64)
-	first, left := map[roam.L64]roam.LinkID{netA: 1, netB: 2}[list[0].L64], map[roam.L64]roam.LinkID{netA: 2, netB: 1}[list[0].L64]
+	first, left := roam.LinkID(1), roam.LinkID(2)
+	if list[0].L64 == netB {
+		first, left = left, first
+	}
 	b.forget()
 	b.Detach(b.now, first)
 	b.drain()

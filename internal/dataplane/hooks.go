@@ -16,8 +16,8 @@ var hooks = sync.OnceValues(func() (*hooksObjects, error) {
 	return &o, nil
 })
 
-// PrepareHooks loads what looks for hooks, which takes 25 ms of a processor and more on a busy machine: a loop that asks
-// must not wait for that. It may run beside the loading of a set.
+// PrepareHooks loads what looks for hooks, which takes 25 ms of a processor and more on a busy machine: a loop that
+// asks must not wait for that. It may run beside the loading of a set.
 func PrepareHooks() { _, _ = hooks() } // whoever asks gets the error
 
 // HasOutputHooks reports whether anything would see packets of local sockets before they leave a
