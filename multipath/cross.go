@@ -207,7 +207,7 @@ func (m *Machine[P]) worthCrossing(now time.Time, u Use[P], long []P, windows bo
 			(queued-least)/rates <= 2*gap+crossSlack.Seconds()
 		if windows {
 			isFit := gap >= stretchNear.Seconds() && gap <= stretchFar.Seconds()
-			isWorth = isFit && m.rates[p].Bytes > rates/stretchPays && !m.isShallow(now, u)
+			isWorth = isFit && m.rates[p].Bytes > rates/stretchPays && (!m.isShallow(now, u) || m.isPaced(now, u))
 		}
 		if isWorth && !m.isLeft(p) && (!ok || m.rates[p].Bytes > m.rates[best].Bytes) {
 			best, ok = p, true
@@ -234,18 +234,25 @@ func (m *Machine[P]) shortTrips(now time.Time, u Use[P]) (queued, least, rates f
 	return queued, least, rates
 }
 
-// isShallow reports whether packets were lost of late on the short paths, although their queues, each by its rate, have
-// not been long: bursts overflow such a queue.
+// isPaced reports whether connections are to be paced that take a long path beside a single short one: they fill that
+// one, as its queue shows, which has not been long of late.
+func (m *Machine[P]) isPaced(now time.Time, u Use[P]) bool {
+	queued, least, rates := m.shortTrips(now, u)
+	isDeep := func(p P) bool { return u.taken(p) && m.isDeep(now, p) }
+	return u.shorts() == 1 && queued-least > stretchFull.Seconds()*rates && !slices.ContainsFunc(u.Paths, isDeep)
+}
+
+// isShallow reports whether packets were lost of late on a short path, although its queue has not been long: bursts
+// overflow such a queue.
 func (m *Machine[P]) isShallow(now time.Time, u Use[P]) bool {
-	deep, rates, lost := 0.0, 0.0, false
-	for _, p := range u.Paths {
-		if u.taken(p) {
-			deep += m.rates[p].Bytes * max(m.lately[p].mostOf(now)-m.lengths.by[p].rtt(), 0).Seconds()
-			rates += m.rates[p].Bytes
-			lost = lost || now.Sub(m.lately[p].lostAt) < stretchDeepIn
-		}
-	}
-	return lost && deep < stretchDeep.Seconds()*rates
+	return slices.ContainsFunc(u.Paths, func(p P) bool {
+		return u.taken(p) && now.Sub(m.lately[p].lostAt) < stretchDeepIn && !m.isDeep(now, p)
+	})
+}
+
+// isDeep reports whether the queue of a path has been long of late.
+func (m *Machine[P]) isDeep(now time.Time, p P) bool {
+	return m.lately[p].mostOf(now)-m.lengths.by[p].rtt() >= stretchDeep
 }
 
 // crossInTable writes into a table how late this host tells of what is missing, and which paths connections take that

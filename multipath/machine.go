@@ -106,6 +106,16 @@ func (m *Machine[P]) isLeft(p P) bool { return m.late[p] || m.isOutpaced(p) }
 // IsLate reports whether TCP has left a path so.
 func (m *Machine[P]) IsLate(p P) bool { return m.late[p] }
 
+// shorts returns how many paths TCP takes.
+func (u Use[P]) shorts() (n int) {
+	for _, p := range u.Paths {
+		if u.taken(p) {
+			n++
+		}
+	}
+	return n
+}
+
 // taken reports whether TCP takes a path.
 func (u Use[P]) taken(p P) bool { return slices.Contains(u.Paths, p) && !slices.Contains(u.Long, p) }
 

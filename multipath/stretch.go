@@ -14,12 +14,14 @@ const (
 	stretchFar  = 100 * time.Millisecond
 	stretchNear = 2 * time.Millisecond // and at least
 	// Queues of the short paths that lose packets have been so long of late: shorter ones overflow by bursts, and a loss
-	// costs more then.
+	// costs more then. Before a single one, connections are paced. Of several ones, each of which has its part by rates
+	// that trains show to a tenth, one would overflow.
 	stretchDeep   = 25 * time.Millisecond
 	stretchDeepIn = time.Minute
 	stretchPays   = 20                     // the part of the rate of the short paths that a long one has at least
 	stretchMost   = 1 + rateAlike          // of what connections send, with a long path: a faster one takes them whole
 	stretchSure   = 0.95                   // of what connections have sent: a part of that made a queue
+	stretchFull   = 2 * time.Millisecond   // a queue by which they send what the short path carries
 	stretchNews   = 0.1                    // the part of what all paths carry by which that is to change,
 	stretchStep   = 1.25                   // and by so much it rises at once
 	stretchTunes  = 900 * time.Millisecond // between two looks at that, and at queues,
@@ -27,7 +29,8 @@ const (
 	stretchLess   = 0.96                   // so much of what they had, or
 	stretchMore   = 1.02                   // so much without a queue,
 	stretchLeast  = 0.9                    // of what rates permit at least,
-	stretchWide   = 1.08                   // and at most
+	stretchWide   = 1.08                   // and at most,
+	stretchPaced  = 1                      // or where they are paced
 	stretchWaits  = 2 * time.Second        // for windows to be set,
 	stretchFails  = 8                      // tries in a row in which no window could be set, that count at most
 	stretchCalms  = 30 * time.Millisecond  // connections are paced for a round trip and so much after the answer
@@ -45,6 +48,7 @@ type Stretch struct {
 	Gap     time.Duration // by how much the round trip is longer
 	Gain    float64       // what connections may send a second then, over what they send
 	Rate    float64       // bytes a second that all paths carry then
+	Paced   bool          // they are to send no burst faster than that
 }
 
 // StretchPhase is how far that is.
@@ -67,6 +71,7 @@ type stretching struct {
 	gap   time.Duration // by how much the round trip is longer for connections; 0: not by this
 	gain  float64       // what they may send more,
 	rate  float64       // and what all paths carry,
+	paced bool          // of which the short one what connections sent before,
 	rises bool          // or less than that by the last look,
 	scale float64       // as queues show, times this
 	tuned time.Time     // when that was last looked at
@@ -100,14 +105,17 @@ func (m *Machine[P]) askWindows(now time.Time, u Use[P], p P, buckets uint64, sh
 	x.path, x.buckets = p, buckets
 	x.stretch = stretching{
 		set: true, since: now, fails: x.stretch.fails, rtt: rtt, way: long / 2, gap: (long - rtt) / 2, which: buckets,
-		gain: min(1+m.rates[p].Bytes/short, stretchMost), rate: m.carried(short, p), scale: 1,
+		gain: min(1+m.rates[p].Bytes/short, stretchMost), paced: m.isPaced(now, u), scale: 1,
 	}
+	x.stretch.rate = m.carried(short, p)
 	x.stretch.say(StretchBegins)
 }
 
 func (s *stretching) say(p StretchPhase) {
 	rate := s.rate * s.scale
-	s.tell = append(s.tell, Stretch{Phase: p, Buckets: s.which, RTT: s.rtt, Gap: s.gap, Gain: s.gain, Rate: rate})
+	s.tell = append(s.tell, Stretch{
+		Phase: p, Buckets: s.which, RTT: s.rtt, Gap: s.gap, Gain: s.gain, Rate: rate, Paced: s.paced,
+	})
 }
 
 // follow has windows be no larger than what all paths carry now, given their rates, and how long the queues of the
@@ -123,11 +131,11 @@ func (s *stretching) follow(now time.Time, rate float64, queue time.Duration) {
 	if s.rises = rate > s.rate*(1+stretchNews); rate < s.rate*(1-stretchNews) || s.rises && was {
 		s.rate, s.rises, s.scale = min(rate, s.rate*stretchStep), false, 1
 	}
-	switch {
+	switch widest := map[bool]float64{false: stretchWide, true: stretchPaced}[s.paced]; {
 	case queue > stretchQueue:
 		s.scale = max(s.scale*stretchLess, stretchLeast)
 	case queue < stretchQueue/5:
-		s.scale = min(s.scale*stretchMore, stretchWide)
+		s.scale = min(s.scale*stretchMore, widest)
 	}
 	if s.rate != before || s.scale != scale {
 		s.say(StretchLasts)
@@ -135,9 +143,14 @@ func (s *stretching) follow(now time.Time, rate float64, queue time.Duration) {
 }
 
 // carried returns what all paths carry with a long one: by their rates, or what connections have sent by the short
-// ones, if that is more. A train among the data of a connection may show too little.
+// ones, if that is more. A train among the data of a connection may show too little, and by a tenth too much. So where
+// a short queue has shown that they sent what a short path carries, that counts, until trains show far more.
 func (m *Machine[P]) carried(short float64, long P) float64 {
-	return max(short, stretchSure*m.places.cross.before) + m.rates[long].Bytes
+	x := &m.places.cross
+	if x.stretch.paced && short <= stretchStep*x.before {
+		return x.before + m.rates[long].Bytes
+	}
+	return max(short, stretchSure*x.before) + m.rates[long].Bytes
 }
 
 // PollStretch returns what windows are to follow next; false: nothing.

@@ -2,6 +2,7 @@ package multipath
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -20,7 +21,8 @@ func newStretchBench(rates map[string]float64) *crossBench {
 func (x *crossBench) told() (all string) {
 	for s, ok := x.PollStretch(); ok; s, ok = x.PollStretch() {
 		phase := []string{"begins", "lasts", "ends"}[s.Phase]
-		all += fmt.Sprintf("%s %b %v %v x%.2f %.0f;", phase, s.Buckets, s.RTT, s.Gap, s.Gain, s.Rate/1e6)
+		paced := map[bool]string{true: " paced"}[s.Paced]
+		all += fmt.Sprintf("%s %b %v %v x%.2f %.0f%s;", phase, s.Buckets, s.RTT, s.Gap, s.Gain, s.Rate/1e6, paced)
 	}
 	return all
 }
@@ -233,6 +235,53 @@ func TestStretchingThatFails(t *testing.T) {
 		}
 		if x.told() != "" {
 			t.Errorf("%s: twice", name)
+		}
+	}
+}
+
+// Connections that fill a single short path with a short queue are paced by what they have sent, whatever trains show,
+// until these show far more; and by no more where there is no queue. They keep off the long path where a part of
+// several short ones would overflow, and are not paced where nothing is full, or queues have been long.
+func TestStretchingBeforeAShortQueue(t *testing.T) {
+	const ms = time.Millisecond
+	one, more := map[string]float64{"a": 110e6, "c": 20e6}, map[string]float64{"a": 130e6, "c": 20e6}
+	two := map[string]float64{"a": 60e6, "b": 50e6, "c": 20e6}
+	for name, c := range map[string]struct {
+		rates              map[string]float64
+		queue, deep, after time.Duration // now, of late, and then
+		lost, want, then   string
+	}{
+		"one": {one, 8 * ms, 12 * ms, 0, "a", "begins x1.18 115 paced;", "lasts 115 paced;"},
+		"it has a queue": {one, 8 * ms, 12 * ms, 11 * ms, "a", "begins x1.18 115 paced;",
+			"lasts 115 paced;lasts 110 paced;"},
+		"without a loss":   {one, 8 * ms, 12 * ms, 0, "", "begins x1.18 115 paced;", "lasts 115 paced;"},
+		"trains show more": {more, 8 * ms, 12 * ms, 4 * ms, "a", "begins x1.15 150 paced;", "lasts 150 paced;"},
+		"not full":         {one, 1 * ms, 12 * ms, 4 * ms, "", "begins x1.18 130;", "lasts 130;"},
+		"not full, a loss": {one, 1 * ms, 12 * ms, 4 * ms, "a", "", ""},
+		"a long queue":     {one, 8 * ms, 26 * ms, 4 * ms, "a", "begins x1.18 130;", "lasts 130;"},
+		"several":          {two, 8 * ms, 12 * ms, 4 * ms, "a", "", ""},
+		"several, no loss": {two, 8 * ms, 12 * ms, 4 * ms, "", "begins x1.18 130;", "lasts 130;"},
+	} {
+		x := newStretchBench(c.rates)
+		x.deep, x.lost = c.deep, c.lost
+		x.send(even(1, 40e6), time.Second)
+		x.queued["a"], x.queued["b"] = 10*ms+c.queue, 10*ms+c.queue
+		for range 3 {
+			x.send(even(1, 95e6), time.Second)
+		}
+		short := strings.NewReplacer("1 10ms 45ms ", "")
+		if got := short.Replace(x.told()); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if !x.HandleStretched(x.now, 1) {
+			continue
+		}
+		x.HandleCrosses(x.now)
+		x.timeout(t)
+		x.queued["a"], x.queued["b"] = 10*ms+c.after, 10*ms+c.after
+		x.send(even(1, 100e6), time.Second)
+		if got := short.Replace(strings.ReplaceAll(x.told(), "x1.18 ", "")); strings.ReplaceAll(got, "x1.15 ", "") != c.then {
+			t.Errorf("%s: then %q, want %q", name, got, c.then)
 		}
 	}
 }

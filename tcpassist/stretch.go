@@ -24,6 +24,7 @@ const (
 
 	peerTakes = 0.75 // the part of a window that its peer takes at least
 	clampPart = 0.92 // of what a path carries: data, without headers, and no queue
+	pacePart  = 0.95 // of that, at any moment: bursts overflow a short queue
 )
 
 // Phase is how far a change of the round trip is.
@@ -46,15 +47,17 @@ type Stretch[K comparable] struct {
 	Gap     time.Duration // by how much it is longer then
 	Gain    float64       // what they may send a second then, over what they send
 	Rate    float64       // and how many bytes all paths carry then: no window is to make a queue
+	Paced   bool          // nor any burst, while it lasts
 }
 
 // Window is a congestion window that a connection shall have.
 type Window struct {
 	Local, Remote netip.AddrPort
-	Segments      int // the window
-	Least         int // it is set only if the connection has this window or a larger one, and repairs no loss
-	Most          int // the largest that its congestion control may make of it; 0: without limit, also if it is not set
-	Pace          int // bytes a second at most, if the window is set; 0: without limit, also if it is not set; or KeepPace
+	Segments      int  // the window
+	Least         int  // it is set only if the connection has this window or a larger one, and repairs no loss
+	Most          int  // the largest that its congestion control may make of it; 0: without limit, also if it is not set
+	Pace          int  // bytes a second at most, if the window is set; 0: without limit, set or not; or KeepPace
+	PaceAnyway    bool // Pace is set though the window is not
 }
 
 // KeepPace leaves the limit of a connection as it is.
@@ -216,6 +219,10 @@ func (s Stretch[K]) windowOf(c Connection, part float64) (w Window, ok bool) {
 		queue, lasts := c.SRTT-s.RTT, 2*s.RTT+3*s.Gap // a round trip of the long path, and one of the connection then
 		sends := float64(c.Window*c.MSS) / c.SRTT.Seconds()
 		w.Pace = marked(sends * paceSure * min(max(1-queue.Seconds()/lasts.Seconds(), paceSlow), 1))
+	case StretchLasts:
+		if w.PaceAnyway = true; s.Paced {
+			w.Pace = marked(pacePart * part * s.Rate)
+		}
 	case StretchEnds:
 		from, to := c.SRTT, c.SRTT-s.Gap
 		if c.SRTT < s.RTT+3*s.Gap/4 { // it is shorter already

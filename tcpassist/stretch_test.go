@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 )
@@ -29,7 +30,8 @@ func (b *bench) stretch(s Stretch[string]) (asked string, told []Stretched[strin
 			b.HandleConnections(b.now, b.list, nil)
 		case SetWindows:
 			for _, w := range o.All {
-				asked += fmt.Sprintf("%d: %d of %d, %d, %d; ", w.Remote.Port(), w.Segments, w.Least, w.Most, w.Pace)
+				anyway := map[bool]string{true: " anyway"}[w.PaceAnyway]
+				asked += fmt.Sprintf("%d: %d of %d, %d, %d%s; ", w.Remote.Port(), w.Segments, w.Least, w.Most, w.Pace, anyway)
 			}
 			b.HandleWindows(b.now, o.All, nil)
 		case Stretched[string]:
@@ -49,15 +51,18 @@ func TestStretch(t *testing.T) {
 	}
 	as := func(control string) change { return func(c *Listed[string]) { c.Control = control } }
 	none := func(*Listed[string]) {}
-	large := fmt.Sprintf("9: 525 of 525, 525, %d; ", marked(paceMost))
+	large := fmt.Sprintf("9: 525 of 525, 525, %d anyway; ", marked(paceMost))
 	lasts, shrinks := grows, grows
 	lasts.Phase, shrinks.Phase = StretchLasts, StretchEnds
+	paced := lasts
+	paced.Paced = true
 	more := shrinks
 	shrinks.Gain = 1
 	// 10 MB/s, less headers, in 80 ms are 525 segments.
 	grown := func(segments, pace int) string {
 		return fmt.Sprintf("9: %d of 88, 525, %d; ", segments, pace&^paceBits|paceMark)
 	}
+	lasting := func(pace int) string { return strings.Replace(grown(100, pace), ";", " anyway;", 1) }
 	for name, c := range map[string]struct {
 		change change
 		s      Stretch[string]
@@ -70,7 +75,8 @@ func TestStretch(t *testing.T) {
 		"for more than there is":     {takes(10), grows, grown(525, 13300000)},
 		"its peer takes less":        {func(c *Listed[string]) { c.PeerWindow = 300 * 1400 }, grows, grown(300, 6650000)},
 		"its peer takes too little":  {func(c *Listed[string]) { c.PeerWindow = 299 * 1400 }, grows, ""},
-		"it lasts":                   {takes(80), lasts, grown(100, paceMost)},
+		"it lasts":                   {takes(80), lasts, lasting(paceMost)},
+		"paced":                      {takes(80), paced, lasting(9500000)},
 		"with more than there is":    {func(c *Listed[string]) { c.Window = 600 }, lasts, large},
 		"it shrinks":                 {takes(80), shrinks, "9: 25 of 88, 0, 0; "},
 		"its round trip has shrunk":  {none, shrinks, "9: 25 of 88, 0, 0; "},
@@ -117,7 +123,7 @@ func TestStretchOfTwo(t *testing.T) {
 	a.Pace, c.Pace = paceMark, paceMark
 	s := grows
 	s.Phase = StretchLasts
-	want := fmt.Sprintf("9: 100 of 88, 262, %d; 10: 300 of 263, 394, %[1]d; ", marked(paceMost))
+	want := fmt.Sprintf("9: 100 of 88, 262, %d anyway; 10: 300 of 263, 394, %[1]d anyway; ", marked(paceMost))
 	if got, _ := newBench(t, a, c).stretch(s); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -75,6 +75,7 @@ struct window_order {
 	__u32 most;   /* segments that its window may have from then on; NO_MOST: without limit, in any case */
 	/* Bytes a second at most from then on; NO_PACE and above, which is none: in any case. 0: as it is. */
 	__u32 pace;
+	__u32 paced; /* pace counts in any case */
 };
 
 const struct window_key *window_key_unused __attribute__((unused));
@@ -186,7 +187,7 @@ int set_windows(struct bpf_iter__tcp *ctx)
 		return 0;
 	done = obey(tp, o);
 	pace = o->pace;
-	if (pace && (done || o->pace >= NO_PACE))
+	if (pace && (done || o->paced || o->pace >= NO_PACE))
 		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof(pace));
 	if (done)
 		bpf_seq_write(ctx->meta->seq, &key, sizeof(key));

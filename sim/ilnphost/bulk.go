@@ -97,7 +97,7 @@ func (b *Bulk) setWindow(w tcpassist.Window) bool {
 	if done || w.Most == 0 {
 		b.most = w.Most
 	}
-	if done || w.Pace == 0 || w.Pace >= 1<<30 {
+	if done || w.Pace == 0 || w.PaceAnyway {
 		b.pace = w.Pace
 	}
 	return done

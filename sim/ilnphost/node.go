@@ -366,7 +366,7 @@ func (h *Node) execute(o ilnp.Output) {
 	case ilnp.Stretch:
 		h.assist.HandleStretch(h.net.Now(), tcpassist.Stretch[ilnp.SessionKey]{
 			Key: o.Key, Phase: tcpassist.Phase(o.Phase), Buckets: o.Buckets, Most: ilnpwire.CrossMost,
-			RTT: o.RTT, Gap: o.Gap, Gain: o.Gain, Rate: o.Rate,
+			RTT: o.RTT, Gap: o.Gap, Gain: o.Gain, Rate: o.Rate, Paced: o.Paced,
 		})
 		h.assistTCP()
 	case ilnp.Release:

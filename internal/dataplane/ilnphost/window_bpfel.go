@@ -39,6 +39,7 @@ type windowWindowOrder struct {
 	Least  uint32
 	Most   uint32
 	Pace   uint32
+	Paced  uint32
 }
 
 // Names of all BPF objects in the ELF.

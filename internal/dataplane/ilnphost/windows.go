@@ -15,10 +15,11 @@ import (
 // Window is a congestion window for a TCP connection of this network namespace.
 type Window struct {
 	Local, Remote netip.AddrPort
-	Segments      int // the window
-	Least         int // it is set only if the connection has this window or a larger one, and repairs no loss
-	Most          int // the largest that its congestion control may make of it; 0: without limit, also if it is not set
-	Pace          int // bytes a second at most, if the window is set; 0: without limit, also if not; below: as it is
+	Segments      int  // the window
+	Least         int  // it is set only if the connection has this window or a larger one, and repairs no loss
+	Most          int  // the largest that its congestion control may make of it; 0: without limit, also if it is not set
+	Pace          int  // bytes a second at most, if the window is set; 0: without limit, also if not; below: as it is
+	PaceAnyway    bool // Pace is set though the window is not
 }
 
 const (
@@ -51,6 +52,9 @@ func (Sockets) SetWindows(all []Window) (done []Window, err error) {
 			order.Pace = math.MaxUint32
 		case w.Pace < 0:
 			order.Pace = 0
+		}
+		if w.PaceAnyway {
+			order.Paced = 1
 		}
 		k := windowKeyOf(w)
 		orders[k] = w

@@ -75,9 +75,14 @@ func TestSetWindows(t *testing.T) {
 	if c := look(ends[0]); done != 0 || c.Window != 777 || c.Pace != 1e6 {
 		t.Errorf("%d set where the window is smaller than it should be; %+v", done, c)
 	}
-	w.Pace, w.Most = -1, 0
+	w.PaceAnyway = true
 	done = set(w)
-	if c := look(ends[0]); done != 0 || c.Window != 777 || c.Pace != 1e6 {
+	if c := look(ends[0]); done != 0 || c.Window != 777 || c.Pace != 2e6 {
+		t.Errorf("%d set; with a limit in any case: %+v", done, c)
+	}
+	w.Pace, w.Most, w.PaceAnyway = -1, 0, false
+	done = set(w)
+	if c := look(ends[0]); done != 0 || c.Window != 777 || c.Pace != 2e6 {
 		t.Errorf("%d set; with the limit that it has: %+v", done, c)
 	}
 	w.Pace = 0

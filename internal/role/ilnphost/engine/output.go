@@ -66,7 +66,7 @@ func (e *Engine) execute(now time.Time, o ilnp.Output) {
 	case ilnp.Stretch:
 		e.assist.HandleStretch(now, tcpassist.Stretch[ilnp.SessionKey]{
 			Key: o.Key, Phase: tcpassist.Phase(o.Phase), Buckets: o.Buckets, Most: ilnpwire.CrossMost,
-			RTT: o.RTT, Gap: o.Gap, Gain: o.Gain, Rate: o.Rate,
+			RTT: o.RTT, Gap: o.Gap, Gain: o.Gain, Rate: o.Rate, Paced: o.Paced,
 		})
 	case ilnp.Notify:
 		if e.cfg.OnEvent != nil {
