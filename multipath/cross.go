@@ -23,6 +23,7 @@ const (
 	crossAfter  = 2 * time.Second  // after that, or
 	crossPause  = 10 * time.Second // for so long at first, twice as long with each time in a row,
 	crossFails  = 6                // at most so often
+	crossStalls = stallAgain       // afterwards a connection may still stand still by that
 	crossOld    = time.Minute      // after which those times count no more
 	crossHeavy  = 8                // the part of what the heaviest connection sends that makes another one its like
 )
@@ -37,6 +38,8 @@ type crossing[P comparable] struct {
 	sent    float64   // bytes in it,
 	seen    uint64    // and buckets that sent them
 	first   bool      // it is the first one: the connections get used to it
+	stalled bool      // a connection stood still meanwhile
+	ended   time.Time // when it was last ended
 	until   time.Time // not to be tried before
 	fails   int       // in a row
 	stretch stretching
@@ -62,13 +65,26 @@ func (l lately) mostOf(now time.Time) time.Duration {
 // end ends it for a time.
 func (x *crossing[P]) end(now time.Time, pause time.Duration) {
 	x.stretch.end(now)
-	*x = crossing[P]{until: now.Add(pause), fails: x.fails, stretch: x.stretch}
+	*x = crossing[P]{until: now.Add(pause), ended: now, fails: x.fails, stretch: x.stretch}
+}
+
+// fail ends it for a longer time with each time in a row.
+func (x *crossing[P]) fail(now time.Time) {
+	x.end(now, crossPause<<x.fails)
+	x.fails = min(x.fails+1, crossFails)
+}
+
+// takesStall takes that a connection stands still. It reports whether that may be as it takes a long path, or just has:
+// then it is left, and nothing is to be thought of firewalls.
+func (x *crossing[P]) takesStall(now time.Time) bool {
+	x.stalled = x.on
+	return x.on || !x.ended.IsZero() && now.Sub(x.ended) < crossStalls
 }
 
 // stop ends it where its owner knows nothing of connections any more.
 func (x *crossing[P]) stop(now time.Time) crossing[P] {
 	x.stretch.end(now)
-	return crossing[P]{until: x.until, fails: x.fails, stretch: x.stretch}
+	return crossing[P]{until: x.until, ended: x.ended, fails: x.fails, stretch: x.stretch}
 }
 
 // crossed returns the long path that takes turns with the short ones, and for the connections of which buckets.
@@ -95,6 +111,8 @@ func (m *Machine[P]) cross(now time.Time, u Use[P], loads map[uint8]float64, sec
 	switch {
 	case x.on && (!u.Crosses || !slices.Contains(long, x.path)):
 		x.end(now, crossPause)
+	case x.on && x.stalled:
+		x.fail(now)
 	case x.on && sum < crossIdle*min(x.before, short):
 		x.end(now, crossAfter)
 	case x.on:
@@ -185,8 +203,7 @@ func (x *crossing[P]) judge(now time.Time, sum, seconds, short float64) {
 	switch {
 	case first:
 	case rate < crossLeast*min(x.before, short):
-		x.end(now, crossPause<<x.fails)
-		x.fails = min(x.fails+1, crossFails)
+		x.fail(now)
 	case rate > short:
 		x.fails = 0
 	}

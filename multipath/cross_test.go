@@ -66,6 +66,33 @@ func begun(t *testing.T) *crossBench {
 	return x
 }
 
+// Where a connection stands still that takes a long path, that one is left. It is no sign of a firewall, nor is one a
+// moment later; afterwards it is.
+func TestStallOfACrossedConnection(t *testing.T) {
+	x := begun(t)
+	stalls := func() bool {
+		for range 2 {
+			x.HandleStall(x.now, 0)
+			x.now = x.now.Add(time.Second)
+			x.HandleSound(x.now, x.use, x.now, 1)
+		}
+		return x.HandleSound(x.now, x.use, x.now, 1)
+	}
+	if stalls() {
+		t.Error("connections keep to one path each")
+	}
+	if got := x.send(even(1, 95e6), time.Second); got != "" {
+		t.Errorf("crossed: %q", got)
+	}
+	if stalls() {
+		t.Error("connections keep to one path each, just after it")
+	}
+	x.now = x.now.Add(crossStalls)
+	if !stalls() {
+		t.Error("a firewall is never thought of")
+	}
+}
+
 // Connections are crossed with a long path once the queues of the short ones make these so much longer than the crossed
 // round trip, where no connection takes the long path whole. Of several long paths the fastest is taken.
 func TestCrossing(t *testing.T) {

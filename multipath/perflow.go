@@ -59,8 +59,12 @@ type stall struct {
 // round-trip time as far as it is known. The owner probes all of them at each sign. One sign
 // may be due to a loss, and two to an outage of all paths, or to a machine that stood
 // still: only if each path answered at once between them, and does now (HandleSound),
-// something on one of them drops what it has not seen begin.
+// something on one of them drops what it has not seen begin. Where connections take a long path beside short ones, that
+// is left first.
 func (m *Machine[P]) HandleStall(now time.Time, rtt time.Duration) {
+	if m.places.cross.takesStall(now) {
+		return
+	}
 	f := &m.stall
 	if now.Sub(f.sign) <= stallAgain+4*rtt && !f.sound.Before(f.sign) {
 		f.asked = now

@@ -228,7 +228,5 @@ func (m *Machine[P]) HandleStretchTimeout(now time.Time) {
 		s.say(StretchLasts)
 		return
 	}
-	fails := x.fails
-	x.end(now, crossPause<<fails)
-	x.fails = min(fails+1, crossFails)
+	x.fail(now)
 }
