@@ -117,7 +117,7 @@ func between(t *testing.T, s *site.Site, rate int, length time.Duration, during 
 	if rest := length - time.Since(began); rest > 0 {
 		testutil.Wait(rest, func() bool { return false })
 	}
-	up, down, err := u.Stop(t.Context(), time.Second/5)
+	up, down, err := u.Stop(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
