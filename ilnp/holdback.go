@@ -205,7 +205,7 @@ func (c *steering) leaveKnown(now time.Time, s *session) {
 // knowsSet notes that the correspondent has acknowledged the newest set, or the first locators of it: one of FormLinux
 // takes no packet from those that it does not repeat.
 func (c *liveness) knowsSet(now time.Time, s *session, lu ilnpwire.LocatorUpdate) {
-	s.known = locatorsOf(s.update.listing[:min(len(lu.Locators), len(s.update.listing))])
+	s.known = locatorsOf(s.update.listing[:len(lu.Locators)])
 	c.followKnown(now, s)
 	c.followRules(now, s)
 }

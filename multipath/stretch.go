@@ -131,7 +131,11 @@ func (s *stretching) follow(now time.Time, rate float64, queue time.Duration) {
 	if s.rises = rate > s.rate*(1+stretchNews); rate < s.rate*(1-stretchNews) || s.rises && was {
 		s.rate, s.rises, s.scale = min(rate, s.rate*stretchStep), false, 1
 	}
-	switch widest := map[bool]float64{false: stretchWide, true: stretchPaced}[s.paced]; {
+	widest := stretchWide
+	if s.paced {
+		widest = stretchPaced
+	}
+	switch {
 	case queue > stretchQueue:
 		s.scale = max(s.scale*stretchLess, stretchLeast)
 	case queue < stretchQueue/5:
