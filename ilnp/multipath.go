@@ -160,6 +160,10 @@ func (e Entry) crosses(p Path) bool {
 	return e.Table != nil && slices.Contains(e.Long, p) && e.Table.Crosses(p)
 }
 
+// IsCut reports whether each segment of a GSO packet of TCP takes its own path: as a whole it would keep a slow path
+// busy for so long that TCP takes its segments for lost.
+func (e Entry) IsCut() bool { return e.Table != nil && !e.PerFlow && e.Table.IsUneven() }
+
 // handleStall asks all paths in use at each sign of TCP.
 func (c *liveness) handleStall(now time.Time, s *session) {
 	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.tracked() || s.watch.state == settling {

@@ -112,8 +112,11 @@ func testPathsAreMeasured(t *testing.T, timed bool) {
 			t.Errorf("%v costs %d", p, cost)
 		}
 	}
-	if len(e.Costs) != 1 || len(e.Long) != 0 {
-		t.Errorf("paths cost %v, TCP does not take %v", e.Costs, e.Long)
+	if len(e.Costs) != 1 || len(e.Long) != 0 || !e.IsCut() {
+		t.Errorf("paths cost %v, TCP does not take %v, cut %t", e.Costs, e.Long, e.IsCut())
+	}
+	if e.PerFlow = true; e.IsCut() {
+		t.Error("segments of a connection that keeps to one path are cut")
 	}
 	b.sent = nil
 	b.upsert(b.now, b.sessionOf(theKey), e.Paths)

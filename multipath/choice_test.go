@@ -48,6 +48,30 @@ func TestShareOfATable(t *testing.T) {
 	}
 }
 
+// Shares are uneven where several paths take turns of which some cost more, also beside a long one.
+func TestUnevenTables(t *testing.T) {
+	for name, c := range map[string]struct {
+		costs []uint16
+		set   uint16
+		want  bool
+	}{
+		"a slow path":           {[]uint16{2, 12}, 3, true},
+		"one of three":          {[]uint16{2, 2, 3}, 7, true},
+		"equal ones":            {[]uint16{2, 2}, 3, false},
+		"a slow one by itself":  {[]uint16{2, 12}, 2, false},
+		"a slow one left alone": {[]uint16{2, 2, 12}, 3, false},
+		"beside a long one":     {[]uint16{2, 2, 12}, 5, true},
+	} {
+		table := newTable([]string{"a", "b", "c"}[:len(c.costs)], c.costs)
+		for b := range table.Sets {
+			table.Sets[b] = 1
+		}
+		if table.Sets[9] = c.set; table.IsUneven() != c.want {
+			t.Errorf("%s: uneven %t", name, !c.want)
+		}
+	}
+}
+
 // Whole connections are divided by the mean of what both ends measured, to within one bucket, and
 // both ends deal alike whatever the order of their paths.
 func TestHomesFollowRates(t *testing.T) {

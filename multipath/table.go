@@ -63,6 +63,20 @@ func (t *Table[P]) Crosses(p P) bool {
 	return i >= 0 && t.Across>>i&1 != 0
 }
 
+// IsUneven reports whether the packets of a bucket take turns among paths of which some get less than others. What a
+// connection sends at once then takes much longer on these, and all that is sent after it waits.
+func (t *Table[P]) IsUneven() bool {
+	return slices.ContainsFunc(t.Sets[:], func(set uint16) bool {
+		least, most := uint16(math.MaxUint16), uint16(0)
+		for i, cost := range t.Costs {
+			if set>>i&1 != 0 {
+				least, most = min(least, cost), max(most, cost)
+			}
+		}
+		return least < most
+	})
+}
+
 // Share returns which part of what the table sends takes a path, 0 to 1: of its bytes, or of its flows where each keeps
 // to one path.
 func (t *Table[P]) Share(p P) (share float64) {

@@ -183,7 +183,7 @@ static __always_inline int send_in_session(struct __sk_buff *skb, const struct s
 	if (way < 0)
 		return drop_without_path(skb);
 	i = way & (MAX_PATHS - 1);
-	verdict = segment_or_send(skb, p, d, c, i, &nids_only);
+	verdict = segment_or_send(skb, p, d, c, i, o.chosen == BY_RULE, &nids_only);
 	if (verdict)
 		return verdict == MOOT ? drop_silently(skb) : verdict;
 	if (way & WAY_BY_TABLE)

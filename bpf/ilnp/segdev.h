@@ -38,11 +38,13 @@ static __always_inline int goes_in_order(struct __sk_buff *skb, const struct cha
 	return !(t[1] & TCP_SYN) && (t[1] & TCP_FIN || skb->len > c->at + (t[0] >> 4) * 4);
 }
 
-/* Must this packet be cut before it is translated? A nonce goes into segments only, and a
- * device that sums segments itself knows the rule of IPv6 alone.
+/* Must this packet be cut before it is translated? A nonce goes into segments only, a
+ * device that sums segments itself knows the rule of IPv6 alone, and a whole GSO packet
+ * would keep a slow path busy for as long as many segments do a fast one. A rule chose
+ * the path by the socket, which segments do not have.
  */
 static __always_inline int wants_segdev(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
-					const struct chain *c, __u32 i)
+					const struct chain *c, __u32 i, int ruled)
 {
 	__u32 index = path_uplink(p, i);
 	struct uplink *u;
@@ -52,6 +54,8 @@ static __always_inline int wants_segdev(struct __sk_buff *skb, const struct sess
 	u = bpf_map_lookup_elem(&uplinks, &index);
 	if (!u)
 		return 0;
+	if (p->flags & ENTRY_CUT && c->proto == IPPROTO_TCP && !ruled)
+		return 1;
 	if (!(p->flags & ENTRY_NONCE_ALWAYS))
 		return counts_nids_only(p, d) && u->flags & UPLINK_PHYSICAL;
 	if (!skb->gso_size)
@@ -159,7 +163,7 @@ __noinline int is_moot(struct __sk_buff *skb, const struct session_entry *p, str
  * here, MOOT if it is to be dropped, else the verdict. Sets the rule under which it goes.
  */
 static __always_inline int segment_or_send(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d,
-				    const struct chain *c, __u32 i, int *nids_only)
+				    const struct chain *c, __u32 i, int ruled, int *nids_only)
 {
 	int round = is_segmented(skb);
 	struct host *h = this_host();
@@ -171,7 +175,7 @@ static __always_inline int segment_or_send(struct __sk_buff *skb, const struct s
 		*nids_only = !*nids_only;
 		return !round && is_moot(skb, p, d, c) ? MOOT : 0;
 	}
-	if (round || !h || !h->segdev || !wants_segdev(skb, p, d, c, i)) {
+	if (round || !h || !h->segdev || !wants_segdev(skb, p, d, c, i, ruled)) {
 		if (skb->mark == HELD_MARK)
 			skb->mark = 0; /* policy routing would heed it */
 		return 0;

@@ -11,9 +11,7 @@
 /* The number of this layout, see ../lib/abi.h: raised with every change of a struct here, in
  * pendingtypes.h, records.h, listener.h or the other objects of this folder.
  */
-enum abi_number {
-	ABI = 36,
-};
+enum abi_number { ABI = 36 };
 
 #define MIN_MTU 1280   /* of IPv6, RFC 8200 §5: no stack sends smaller packets on account of a path */
 #define MAX_UPLINKS 16
@@ -107,6 +105,7 @@ enum entry_flags {
 	ENTRY_PLACED = 524288,       /* segments take the paths of their bucket: flow_tables */
 	ENTRY_NARROW = 1048576,      /* a path has no space for a nonce besides 1280 bytes */
 	ENTRY_HELD = 2097152,        /* until the line is written, all goes to the daemon: it sends what has waited */
+	ENTRY_CUT = 4194304,         /* paths of unequal shares take turns: GSO packets of TCP are cut first */
 	ENTRY_UNCONFIRMED = 4096,  /* it may be forged: packets do not follow the nonce, but the MAC of an update */
 };
 

@@ -232,7 +232,8 @@ func flagsOf(e ilnp.Entry) (f decide.Flags) {
 	}{
 		{e.Dead, decide.Dead}, {e.NonceAlways, decide.NonceAlways}, {e.Encap, decide.Encap},
 		{e.Unconfirmed, decide.Unconfirmed}, {e.Unrecorded, decide.Unrecorded}, {e.Preinstalled, decide.Preinstalled},
-		{e.PerFlow, decide.PerFlow}, {isPlaced(e), decide.Placed}, {e.Counted, decide.Counted},
+		{e.PerFlow, decide.PerFlow}, {isPlaced(e), decide.Placed}, {e.IsCut(), decide.Cut},
+		{e.Counted, decide.Counted},
 		{e.Rules.Mask != 0, decide.Ruled}, {e.Answers, decide.Answers},
 	} {
 		if flag.is {

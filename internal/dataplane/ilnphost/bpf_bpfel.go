@@ -178,6 +178,7 @@ const (
 	bpfEntryFlagsENTRY_PLACED       bpfEntryFlags = 524288
 	bpfEntryFlagsENTRY_NARROW       bpfEntryFlags = 1048576
 	bpfEntryFlagsENTRY_HELD         bpfEntryFlags = 2097152
+	bpfEntryFlagsENTRY_CUT          bpfEntryFlags = 4194304
 	bpfEntryFlagsENTRY_UNCONFIRMED  bpfEntryFlags = 4096
 )
 

@@ -261,6 +261,7 @@ var flagOdds = []struct {
 	{bpfEntryFlagsENTRY_PREINSTALLED, 4}, {bpfEntryFlagsENTRY_PER_FLOW, 4}, {bpfEntryFlagsENTRY_UNCONFIRMED, 6},
 	{bpfEntryFlagsENTRY_PLAIN_FLOWS, 2}, {bpfEntryFlagsENTRY_ICMP_RFC6741, 5}, {bpfEntryFlagsENTRY_UNRECORDED, 4},
 	{bpfEntryFlagsENTRY_COUNTED, 3}, {bpfEntryFlagsENTRY_NARROW, 3}, {bpfEntryFlagsENTRY_HELD, 8},
+	{bpfEntryFlagsENTRY_CUT, 3},
 }
 
 func (g *gen) flags(p *bpfSessionEntry) {

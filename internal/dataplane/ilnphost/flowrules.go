@@ -166,6 +166,7 @@ func (t *ruleTable) ownFields(p *Plane, r *bpfSessionEntry, entry ilnp.Entry) {
 	r.Rules, r.RulesAt = uint32(entry.Rules.Mask), uint8(entry.Rules.Set&1)*maxRules
 	if entry.Rules.Mask&t.named[entry.Rules.Set&1] != 0 {
 		r.RulesAt |= rulesByCgroup
+		r.Flags &^= bpfEntryFlagsENTRY_CUT // segments have no cgroup: another rule might match them
 	}
 	for _, path := range entry.Ruled {
 		r.N_ruled += p.uplinks.addPath(r, path)

@@ -9,6 +9,7 @@ import (
 	"roam"
 	"roam/flowrule"
 	"roam/ilnp"
+	"roam/multipath"
 	"roam/wire/ip6"
 )
 
@@ -70,6 +71,83 @@ func TestRuleSharesBySegdev(t *testing.T) {
 			}
 			if cut < c.cut-2 || cut > c.cut+2 {
 				t.Errorf("%d of 100 segments took the segmentation device, want %d", cut, c.cut)
+			}
+		})
+	}
+}
+
+// unequal has the first path of an entry get four times as much as the second one.
+func unequal(p *ilnp.Entry) {
+	p.Costs = map[ilnp.Path]uint8{p.Paths[1]: 4}
+	p.Table = &ilnp.Table{Paths: p.Paths, Costs: []uint16{2, 8}}
+	for b := range p.Table.Sets {
+		p.Table.Sets[b], p.Table.Homes[b] = 3, multipath.NoHome
+	}
+}
+
+// Where paths have unequal shares, each segment of a GSO packet of TCP takes its own one, and what follows stays
+// behind it: a whole one on a slow path would delay all that is sent later.
+func TestUnequalPathsGetSegments(t *testing.T) {
+	r := newRig(t)
+	p := crossed(r, []roam.L64{locA, locB}, []roam.L64{there})
+	unequal(&p)
+	r.sums(&p, []roam.L64{locA, locB})
+	p.Rule = ilnp.RuleIPv6
+	p.Seq++
+	r.upsert(p)
+	left, cut := r.around(100)
+	if left[locA] < 78 || left[locA] > 82 || left[locA]+left[locB] != 100 || cut != 100 {
+		t.Errorf("of 100 segments left %v, %d by the segmentation device", left, cut)
+	}
+	for name, c := range map[string]struct {
+		proto uint8
+		body  []byte
+		cut   bool
+	}{
+		"a GSO packet":              {ip6.TCP, tcp(flagACK, 1300), true},
+		"a GSO packet of datagrams": {ip6.UDP, udp(1300), false},
+	} {
+		packet := toPeer(c.proto, c.body)
+		if v, out := r.egress(packet, gso); v != redirect || bytes.Equal(out, packet) != c.cut {
+			t.Errorf("%s: verdict %d, cut %t, want %t", name, v, bytes.Equal(out, packet), c.cut)
+		}
+	}
+	ack := toPeer(ip6.TCP, tcp(flagACK, 0))
+	if v, out := r.egress(ack); v != redirect || bytes.Equal(out, ack) {
+		t.Errorf("an acknowledgement takes the segmentation device: %d", v)
+	}
+	p.Table.Costs[1] = 2
+	p.Seq++
+	if r.upsert(p); cutOf(r.around(100)) != 0 {
+		t.Error("segments are cut although shares are equal")
+	}
+}
+
+func cutOf(_ map[roam.L64]int, cut int) int { return cut }
+
+// A rule chose the path by what a segment may not have, its cgroup. So what a rule sends is not cut; and nothing is in
+// a session with rules that ask for the cgroup.
+func TestRuledFlowsAreNotCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule flowrule.Rule
+		cut  int
+	}{
+		"a rule for the flow": {flowrule.Rule{Policy: flowrule.Equal, Links: []string{"b", "c"}}, 0},
+		"one for datagrams":   {by("b", flowrule.Match{Protocol: flowrule.UDP}), 100},
+		"one for a cgroup":    {by("b", flowrule.Match{Cgroup: "/roam-test"}), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			rules := flowRules(c.rule)
+			rules.Cgroups = make([]uint64, 1)
+			p := ruledSession(r, rules, there)
+			p.Paths = append(p.Paths, ilnp.Path{Local: roam.LinkLocator{Link: loopback, L64: locB}, Remote: there})
+			unequal(&p)
+			r.sums(&p, []roam.L64{locA, locB, locC})
+			p.Rule = ilnp.RuleIPv6
+			p.Seq++
+			if r.upsert(p); cutOf(r.around(100)) != c.cut {
+				t.Errorf("segments took the segmentation device, or did not: want %d of 100", c.cut)
 			}
 		})
 	}

@@ -423,6 +423,9 @@ func entryFlags(entry ilnp.Entry) (f bpfEntryFlags) {
 	if isPlaced(entry) {
 		f |= bpfEntryFlagsENTRY_PLACED
 	}
+	if entry.IsCut() {
+		f |= bpfEntryFlagsENTRY_CUT
+	}
 	if entry.Counted {
 		f |= bpfEntryFlagsENTRY_COUNTED
 	}

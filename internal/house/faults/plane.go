@@ -61,6 +61,13 @@ var plane = []fault{
 		"	if (!(p->flags & ENTRY_HELD) || skb->mark == HELD_MARK)\n",
 		"	if (!(p->flags & ENTRY_HELD) || skb->mark != COPY_MARK)\n",
 		"./internal/dataplane/ilnphost", "TestHeldPacketsGoFirst"},
+	{"GSO packets go whole along slow paths", "bpf/ilnp/segdev.h",
+		"	if (p->flags & ENTRY_CUT && c->proto == IPPROTO_TCP && !ruled)\n", "	if (0)\n",
+		"./internal/dataplane/ilnphost", "TestUnequalPathsGetSegments"},
+	{"what a rule sends is cut for shares", "bpf/ilnp/segdev.h",
+		"	if (p->flags & ENTRY_CUT && c->proto == IPPROTO_TCP && !ruled)\n",
+		"	if (p->flags & ENTRY_CUT && c->proto == IPPROTO_TCP)\n",
+		"./internal/dataplane/ilnphost", "TestRuledFlowsAreNotCut"},
 }
 
 // daemon are faults of the daemon.

@@ -265,7 +265,7 @@ func (t outward) sendInSession(p *Session, next uint8) Verdict {
 	if i < 0 {
 		return t.noPath()
 	}
-	nidsOnly, v, done := t.segmentOrSend(p, l, i)
+	nidsOnly, v, done := t.segmentOrSend(p, l, i, ruled >= 0)
 	if done {
 		return v
 	}

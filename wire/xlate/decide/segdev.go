@@ -35,13 +35,15 @@ func (t outward) goesInOrder() bool {
 	return b[1]&flagSYN == 0 && (b[1]&flagFIN != 0 || t.k.Len > t.c.at+int(b[0]>>4)*4)
 }
 
-// wantsSegdev reports whether a packet must be segmented before its translation.
-func (t outward) wantsSegdev(p *Session, l *Live, i int) bool {
+// wantsSegdev reports whether a packet must be segmented before its translation; ruled: a rule chose its path.
+func (t outward) wantsSegdev(p *Session, l *Live, i int, ruled bool) bool {
 	if p.is(Plain) || !t.goesInOrder() {
 		return false
 	}
 	u := t.s.uplink(p, i)
 	switch {
+	case p.is(Cut) && t.c.proto == ip6.TCP && !ruled:
+		return true
 	case !p.is(NonceAlways):
 		return countsNIDsOnly(p, l) && u.Physical
 	case t.k.GSO == 0:
@@ -117,14 +119,14 @@ func (t outward) isMoot(p *Session, l *Live) bool {
 }
 
 // segmentOrSend returns the rule for a packet, and whether it is already sent.
-func (t outward) segmentOrSend(p *Session, l *Live, i int) (nidsOnly bool, v Verdict, done bool) {
+func (t outward) segmentOrSend(p *Session, l *Live, i int, ruled bool) (nidsOnly bool, v Verdict, done bool) {
 	// Without its nonce the packet is plain IPv6 already, whatever was learned since.
 	nidsOnly = !isPlainSoon(p, l) && countsNIDsOnly(p, l)
 	round := t.k.isSegmented()
 	if t.k.Mark == CopyMark {
 		return !nidsOnly, t.dropSilently(), !round && t.isMoot(p, l)
 	}
-	if round || t.s.Host.Segdev == 0 || !t.wantsSegdev(p, l, i) {
+	if round || t.s.Host.Segdev == 0 || !t.wantsSegdev(p, l, i, ruled) {
 		return nidsOnly, 0, false
 	}
 	return nidsOnly, t.toSegdev(), true

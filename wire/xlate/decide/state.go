@@ -78,6 +78,7 @@ const (
 	Placed       Flags = 524288
 	Narrow       Flags = 1048576
 	Held         Flags = 2097152
+	Cut          Flags = 4194304
 )
 
 // Found is enum rule_found: the checksum rule that a packet reveals.
