@@ -19,7 +19,6 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define SOL_TCP 6
 #define SO_MAX_PACING_RATE 47
 #define TCP_CONGESTION 13
-#define NO_PACE (1U << 30)
 #define NO_MOST 0x7fffffff /* TCP_INFINITE_SSTHRESH */
 #define NAME_MAX 16
 #define CA_DISORDER 1 /* TCP_CA_Disorder: no loss is being repaired */
@@ -73,9 +72,8 @@ struct window_order {
 	__u32 window; /* segments */
 	__u32 least;  /* only if it still has this window or a larger one, and repairs no loss */
 	__u32 most;   /* segments that its window may have from then on; NO_MOST: without limit, in any case */
-	/* Bytes a second at most from then on; NO_PACE and above, which is none: in any case. 0: as it is. */
-	__u32 pace;
-	__u32 paced; /* pace counts in any case */
+	__u32 pace;   /* bytes a second at most from then on; all ones: without limit; 0: as it is */
+	__u32 paced;  /* pace counts also where the window is not set */
 };
 
 const struct window_key *window_key_unused __attribute__((unused));
@@ -187,7 +185,7 @@ int set_windows(struct bpf_iter__tcp *ctx)
 		return 0;
 	done = obey(tp, o);
 	pace = o->pace;
-	if (pace && (done || o->paced || o->pace >= NO_PACE))
+	if (pace && (done || o->paced))
 		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof(pace));
 	if (done)
 		bpf_seq_write(ctx->meta->seq, &key, sizeof(key));

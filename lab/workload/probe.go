@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -22,6 +23,9 @@ type UDPOptions struct {
 	Port     int
 	Up, Down int // datagrams per second from and to the beginning end
 	Size     int // bytes of payload
+	// What the beginning end makes up for at once, at most, after it did not run; 0: 20 ms. A longer burst than a queue
+	// holds is lost there, whatever is measured.
+	Burst time.Duration
 	// Of what the beginning end sends, for rules that match flows.
 	Class  uint8  // traffic class
 	Cgroup string // directory of the cgroup2 in which that end runs; "" is the host's
@@ -54,7 +58,8 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 		return nil, err
 	}
 	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size",
-		size, "--class", strconv.Itoa(int(opt.Class)), "--out", u.beginOut)
+		size, "--class", strconv.Itoa(int(opt.Class)), "--burst", cmp.Or(opt.Burst, 20*time.Millisecond).String(),
+		"--out", u.beginOut)
 	if err == nil {
 		argv = inCgroup(opt.Cgroup, argv)
 		u.begin, err = start(client.AppCommand(ctx, argv...), func(p *process, l string) { u.hear(p, 1, l) })

@@ -49,7 +49,7 @@ func (Sockets) SetWindows(all []Window) (done []Window, err error) {
 		}
 		switch {
 		case w.Pace == 0:
-			order.Pace = math.MaxUint32
+			order.Pace, order.Paced = math.MaxUint32, 1
 		case w.Pace < 0:
 			order.Pace = 0
 		}

@@ -31,6 +31,13 @@ type datagrams struct {
 // perSecond is the rate of the cell in datagrams.
 func (c cell) perSecond() int { return int(c.udp * 1e6 / 8 / datagram) }
 
+// burst is what a sender that did not run may make up for at once: half of a queue of that many packets before the
+// first link. A longer burst overflows it, over one link as well as over several.
+func (c cell) burst(packets int) time.Duration {
+	queue := float64(packets*datagram*8) / (c.links[0].mbps * 1e6)
+	return min(time.Duration(queue/2*float64(time.Second)), 20*time.Millisecond)
+}
+
 // loadUDP sends numbered datagrams over all links, whose receiver logs each: iperf3 counts none as lost that nothing
 // follows, and counts one that comes twice in place of one that is missing.
 func (c cell) loadUDP(ctx context.Context, env *exp.Env, name string) (d datagrams, err error) {
@@ -45,7 +52,7 @@ func (c cell) loadUDP(ctx context.Context, env *exp.Env, name string) (d datagra
 	if _, err = sendUDP(ctx, env, s, opt, time.Second); err != nil {
 		return d, err
 	}
-	opt.Name, opt.Port, opt.Up = name, 5201, c.perSecond()
+	opt.Name, opt.Port, opt.Up, opt.Burst = name, 5201, c.perSecond(), c.burst(env.Params.Int("queue_packets"))
 	length := env.Params.Seconds("load_s")
 	d, err = sendUDP(ctx, env, s, opt, length)
 	d.want = float64(opt.Up) * length.Seconds()

@@ -24,6 +24,7 @@ import (
 //	                   when the first datagram came); 0 sends a few to open the flow
 //	--size N           bytes of payload
 //	--class N          traffic class of what it sends, 0 to 255
+//	--burst D          what it sends at once of what is overdue, at most; 20ms
 //	--out PATH         writes PATH.tx, PATH.rx and PATH.drops
 //
 // The line "stop" on standard input ends the sending but not the receiving.
@@ -36,15 +37,17 @@ func Main(args []string) error {
 	rate := fs.Int("rate", 0, "datagrams per second to send")
 	size := fs.Int("size", 64, "bytes of payload")
 	class := fs.Uint("class", 0, "traffic class of what it sends")
+	burst := fs.Duration("burst", burstMost, "what it sends at once of what is overdue, at most")
 	out := fs.String("out", "", "path of the logs, without .tx and .rx")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("parse arguments: %w", err)
 	}
-	if (*from == "") == (*to == "") || *out == "" || *size < MinSize || *size > maxSize || *rate < 0 || *class > 255 {
-		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to %d, a rate and a class of 8 bits",
+	fits := *size >= MinSize && *size <= maxSize && *rate >= 0 && *class <= 255 && *burst > 0
+	if (*from == "") == (*to == "") || *out == "" || !fits {
+		return fmt.Errorf("want one of --listen and --to, --out, a size of %d to %d, a rate, a class of 8 bits, a burst",
 			MinSize, maxSize)
 	}
-	e := &end{rate: *rate, size: *size, first: make(chan struct{}), full: RcvbufErrors()}
+	e := &end{rate: *rate, size: *size, most: *burst, first: make(chan struct{}), full: RcvbufErrors()}
 	var err error
 	if *from != "" {
 		e.conn, err = listen(*from)

@@ -10,6 +10,7 @@ package udpflow
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type end struct {
 	peer atomic.Pointer[net.UDPAddr] // nil: connected, or not yet known
 	rate int                         // datagrams per second to send; 0: none
 	size int
+	most time.Duration // that it sends at once of what is overdue; 0: burstMost
 
 	sent, got, failed atomic.Uint64
 	tx, rx, lost      *bufio.Writer
@@ -162,9 +164,9 @@ func Arrival(oob []byte) int64 {
 	return time.Now().UnixNano()
 }
 
-// maxBacklog bounds the overdue datagrams that are sent late after the program did not run.
+// burstMost bounds the overdue datagrams that are sent late after the program did not run.
 // A longer burst would overflow queues: the probe itself would cause the loss.
-const maxBacklog = 20 * time.Millisecond
+const burstMost = 20 * time.Millisecond
 
 // send writes datagrams at the steady rate until stop is closed.
 func (e *end) send(stop <-chan struct{}) {
@@ -182,14 +184,22 @@ func (e *end) send(stop <-chan struct{}) {
 			return
 		case <-t.C:
 		}
-		behind := time.Since(start) - time.Duration(float64(sent)/float64(e.rate)*float64(time.Second))
-		if behind > maxBacklog {
-			start = start.Add(behind - maxBacklog)
-		}
-		for due := uint64(time.Since(start).Seconds() * float64(e.rate)); sent < due; sent++ {
+		var due uint64
+		for due, start = e.due(time.Now(), start, sent); sent < due; sent++ {
 			e.one(buf, sent)
 		}
 	}
+}
+
+// due returns how many datagrams a flow has sent in all once those that are due now have left, and as when it has
+// begun from now on: later by what it does not make up for.
+func (e *end) due(now, start time.Time, sent uint64) (uint64, time.Time) {
+	most := cmp.Or(e.most, burstMost)
+	behind := now.Sub(start) - time.Duration(float64(sent)/float64(e.rate)*float64(time.Second))
+	if behind > most {
+		start = start.Add(behind - most)
+	}
+	return uint64(now.Sub(start).Seconds() * float64(e.rate)), start
 }
 
 // one sends one datagram and logs it with the system's error, if any. A datagram that the

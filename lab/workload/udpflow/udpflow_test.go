@@ -175,6 +175,28 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// A sender that did not run makes up for what its burst allows, and leaves out the rest.
+func TestBurst(t *testing.T) {
+	start := time.Unix(1000, 0)
+	for _, c := range []struct {
+		most, paused time.Duration
+		sends        float64
+	}{
+		{0, 10 * time.Millisecond, 100}, {0, 50 * time.Millisecond, 200}, {6 * time.Millisecond, 10 * time.Millisecond, 60},
+		{6 * time.Millisecond, 5 * time.Millisecond, 50},
+	} {
+		e := &end{rate: 10_000, most: c.most}
+		now := start.Add(time.Second + c.paused)
+		due, from := e.due(now, start, 10_000)
+		if math.Abs(float64(due)-10_000-c.sends) > 1 {
+			t.Errorf("after %v, at most %v: %d are due", c.paused, c.most, due-10_000)
+		}
+		if later, _ := e.due(now.Add(time.Millisecond), from, due); later < due+9 || later > due+11 {
+			t.Errorf("a millisecond later %d more are due", later-due)
+		}
+	}
+}
+
 func TestBothWaysOverLoopback(t *testing.T) {
 	testutil.Need(t, "ipv6")
 	dir := t.TempDir()
