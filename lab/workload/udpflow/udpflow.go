@@ -194,7 +194,8 @@ func (e *end) send(stop <-chan struct{}) {
 // due returns how many datagrams a flow has sent in all once those that are due now have left, and as when it has
 // begun from now on: later by what it does not make up for.
 func (e *end) due(now, start time.Time, sent uint64) (uint64, time.Time) {
-	most := cmp.Or(e.most, burstMost)
+	interval := time.Duration(float64(time.Second) / float64(e.rate))
+	most := max(cmp.Or(e.most, burstMost), 2*interval) // or none would ever be due at a low rate
 	behind := now.Sub(start) - time.Duration(float64(sent)/float64(e.rate)*float64(time.Second))
 	if behind > most {
 		start = start.Add(behind - most)

@@ -197,6 +197,20 @@ func TestBurst(t *testing.T) {
 	}
 }
 
+// At a low rate a datagram is due after its interval, however short the burst is.
+func TestLowRates(t *testing.T) {
+	for _, rate := range []int{1, 10, 50, 100} {
+		e := &end{rate: rate, most: time.Millisecond}
+		now, sent := time.Unix(1000, 0), uint64(0)
+		for start := now; now.Sub(time.Unix(1000, 0)) < 5*time.Second; now = now.Add(tick) {
+			sent, start = e.due(now, start, sent)
+		}
+		if want := uint64(5 * rate); sent+1 < want || sent > want {
+			t.Errorf("%d a second: %d are due in 5 s", rate, sent)
+		}
+	}
+}
+
 func TestBothWaysOverLoopback(t *testing.T) {
 	testutil.Need(t, "ipv6")
 	dir := t.TempDir()
