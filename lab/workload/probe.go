@@ -23,8 +23,8 @@ type UDPOptions struct {
 	Port     int
 	Up, Down int // datagrams per second from and to the beginning end
 	Size     int // bytes of payload
-	// What the beginning end makes up for at once, at most, after it did not run; 0: 20 ms. A longer burst than a queue
-	// holds is lost there, whatever is measured.
+	// What the beginning end makes up for at once, at most, after it did not run; 0: udpflow.BurstMost. A longer burst
+	// than a queue holds is lost there, whatever is measured.
 	Burst time.Duration
 	// Of what the beginning end sends, for rules that match flows.
 	Class  uint8  // traffic class
@@ -58,7 +58,7 @@ func StartUDP(ctx context.Context, server, client *topo.Host, dir string, opt UD
 		return nil, err
 	}
 	argv, err = Agent("udp-flow", "--to", hostPort(opt.Target, opt.Port), "--rate", strconv.Itoa(opt.Up), "--size",
-		size, "--class", strconv.Itoa(int(opt.Class)), "--burst", cmp.Or(opt.Burst, 20*time.Millisecond).String(),
+		size, "--class", strconv.Itoa(int(opt.Class)), "--burst", cmp.Or(opt.Burst, udpflow.BurstMost).String(),
 		"--out", u.beginOut)
 	if err == nil {
 		argv = inCgroup(opt.Cgroup, argv)

@@ -35,7 +35,7 @@ func (c cell) perSecond() int { return int(c.udp * 1e6 / 8 / datagram) }
 // first link. A longer burst overflows it, over one link as well as over several.
 func (c cell) burst(packets int) time.Duration {
 	queue := float64(packets*datagram*8) / (c.links[0].mbps * 1e6)
-	return min(time.Duration(queue/2*float64(time.Second)), 20*time.Millisecond)
+	return min(time.Duration(queue/2*float64(time.Second)), udpflow.BurstMost)
 }
 
 // loadUDP sends numbered datagrams over all links, whose receiver logs each: iperf3 counts none as lost that nothing

@@ -37,7 +37,7 @@ func Main(args []string) error {
 	rate := fs.Int("rate", 0, "datagrams per second to send")
 	size := fs.Int("size", 64, "bytes of payload")
 	class := fs.Uint("class", 0, "traffic class of what it sends")
-	burst := fs.Duration("burst", burstMost, "what it sends at once of what is overdue, at most")
+	burst := fs.Duration("burst", BurstMost, "what it sends at once of what is overdue, at most")
 	out := fs.String("out", "", "path of the logs, without .tx and .rx")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("parse arguments: %w", err)

@@ -45,7 +45,7 @@ type end struct {
 	peer atomic.Pointer[net.UDPAddr] // nil: connected, or not yet known
 	rate int                         // datagrams per second to send; 0: none
 	size int
-	most time.Duration // that it sends at once of what is overdue; 0: burstMost
+	most time.Duration // that it sends at once of what is overdue; 0: BurstMost
 
 	sent, got, failed atomic.Uint64
 	tx, rx, lost      *bufio.Writer
@@ -164,9 +164,9 @@ func Arrival(oob []byte) int64 {
 	return time.Now().UnixNano()
 }
 
-// burstMost bounds the overdue datagrams that are sent late after the program did not run.
+// BurstMost bounds the overdue datagrams that are sent late after the program did not run.
 // A longer burst would overflow queues: the probe itself would cause the loss.
-const burstMost = 20 * time.Millisecond
+const BurstMost = 20 * time.Millisecond
 
 // send writes datagrams at the steady rate until stop is closed.
 func (e *end) send(stop <-chan struct{}) {
@@ -195,7 +195,7 @@ func (e *end) send(stop <-chan struct{}) {
 // begun from now on: later by what it does not make up for.
 func (e *end) due(now, start time.Time, sent uint64) (uint64, time.Time) {
 	interval := time.Duration(float64(time.Second) / float64(e.rate))
-	most := max(cmp.Or(e.most, burstMost), 2*interval) // or none would ever be due at a low rate
+	most := max(cmp.Or(e.most, BurstMost), 2*interval) // or none would ever be due at a low rate
 	behind := now.Sub(start) - time.Duration(float64(sent)/float64(e.rate)*float64(time.Second))
 	if behind > most {
 		start = start.Add(behind - most)
