@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"roam"
+	"roam/multipath"
 )
 
 // setupPatience is how long first packets may stay unanswered before plain IPv6
@@ -69,7 +70,7 @@ func (c *Core) HandleObservation(now time.Time, o Observation) {
 	case o.Trigger == SeenPerFlow:
 		c.askedSpread(now, s, true)
 	case o.Trigger == SeenStall:
-		c.handleStall(now, s)
+		c.handleStall(now, s, multipath.Standing{Connection: uint32(o.Bytes), Delivered: uint32(o.Packets)})
 	case o.Trigger == SeenQueue:
 		c.handleQueue(now, s)
 	case o.Trigger == SeenStretched:

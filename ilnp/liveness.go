@@ -119,6 +119,7 @@ func (c *Core) sessionReply(now time.Time, s *session, t token, pr probe, p ilnp
 			c.checkReply(now, s, pr)
 		}
 		c.takeReport(now, s, pr, p)
+		c.measureRate(now, s, pr.path)
 	}
 	c.updateAlong(now, s, pr.path)
 	c.announceForBorder(now, s, pr)

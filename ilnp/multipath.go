@@ -165,11 +165,11 @@ func (e Entry) crosses(p Path) bool {
 func (e Entry) IsCut() bool { return e.Table != nil && !e.PerFlow && e.Table.IsUneven() }
 
 // handleStall asks all paths in use at each sign of TCP.
-func (c *liveness) handleStall(now time.Time, s *session) {
+func (c *liveness) handleStall(now time.Time, s *session, of multipath.Standing) {
 	if s.state != Established || s.dead || len(s.entry.Paths) < 2 || s.tracked() || s.watch.state == settling {
 		return
 	}
-	s.multipath.HandleStall(now, s.rtt)
+	s.multipath.HandleStall(now, s.rtt, of)
 	s.lastTx = later(s.lastTx, now)
 	s.monitored = time.Time{}
 	c.monitor(now, s, false)

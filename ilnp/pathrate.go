@@ -17,10 +17,12 @@ const (
 	trainPackets = 10
 	trainSize    = 1200                            // bytes of data of each
 	trainBytes   = trainPackets * (trainSize + 70) // on a link, with its own header and those of IPv6, ICMPv6 and nonce
-	trainAgain   = time.Second                     // after one that was lost
+	trainAgain   = time.Second                     // after one that was lost, at most,
+	trainSoon    = 4                               // or so many waits for an answer while TCP has left the path
 	trainsRest   = time.Minute                     // without data, after which no rate is measured anew
 	ratesMost    = 2 * MaxPaths                    // paths of a session whose rates are kept
-	leaveAfter   = 25 * time.Millisecond           // beyond the wait for an answer
+	leaveAfter   = 25 * time.Millisecond           // beyond the wait for an answer,
+	leaveSure    = 10 * time.Millisecond           // before a short queue, beyond that and its longest round trip
 )
 
 // pathTrain is the train that is under way on a path.
@@ -45,19 +47,26 @@ func (c *steering) measureRates(now time.Time, s *session) {
 // measureRate sends a train along a path in use whose rate is not known.
 func (c *steering) measureRate(now time.Time, s *session, p Path) { c.sendTrain(now, s, p, false) }
 
-// checkRate sends a train along a path that data fill: they cannot show that it has become faster.
-func (c *steering) checkRate(now time.Time, s *session, p Path, rate float64) {
-	if s.rates[p].Checks(now, rate, trainBytes) {
+// checkRate sends a train along a path that data fill: they cannot show that it has become faster. With a queue it has
+// not, and a train might overflow that.
+func (c *steering) checkRate(now time.Time, s *session, p Path, rate float64, rtt time.Duration) {
+	if !s.multipath.IsQueue(p, rtt) && s.rates[p].Checks(now, rate, trainBytes) {
 		c.sendTrain(now, s, p, true)
 	}
 }
 
 // leaveLate has TCP leave a path in doubt that data fill and that is late with what another one has delivered, until
 // its rate is measured anew. Each further round trip would cost TCP a part of its window. If it was but a lost probe,
-// the path is back within some round trips. An answer is late only by more than a busy host delays one that is there.
+// the path is back within some round trips. An answer is late only by more than a busy host delays one that is there. A
+// short queue that is full swallows a probe, so there the second one, which leaves after the wait for the first, is to
+// be late, too.
 func (c *steering) leaveLate(now time.Time, s *session, h *checkedPath) {
 	takes := func(p Path) bool { return slices.Contains(s.entry.Paths, p) && !slices.Contains(s.entry.Long, p) }
-	e, late := s.reports.estimates[h.Path], h.since.Add(h.Wait(c.timingOf(h.Path), s.rtt)+leaveAfter)
+	after := leaveAfter
+	if most, short := s.multipath.ShortQueue(now, h.Path); short {
+		after = max(leaveAfter, most+leaveSure)
+	}
+	e, late := s.reports.estimates[h.Path], h.since.Add(h.Wait(c.timingOf(h.Path), s.rtt)+after)
 	if now.Before(late) || !takes(h.Path) || e == nil || !s.rates[h.Path].IsFilled(now, e.State(now).Out.Most) {
 		return
 	}
@@ -65,8 +74,25 @@ func (c *steering) leaveLate(now time.Time, s *session, h *checkedPath) {
 		return o != h && takes(o.Path) && !o.Heard().Before(h.since)
 	})
 	if answers && c.doubtRate(now, s, h.Path) {
-		s.multipath.HandleLate(h.Path)
+		s.multipath.HandleLate(now, h.Path)
 		c.upsert(now, s, s.entry.Paths)
+	}
+}
+
+// leaveSlower has TCP leave a path whose queue empties more slowly than its rate says, until that is measured anew. A
+// short queue overflows before a probe is late. Where packets are lost at once, it asks a train.
+func (c *steering) leaveSlower(now time.Time, s *session, p Path, out multipath.Direction) {
+	takes := slices.Contains(s.entry.Paths, p) && !slices.Contains(s.entry.Long, p)
+	r := s.rates[p]
+	if !takes || !r.IsFilled(now, out.Most) {
+		return
+	}
+	if r.IsSlower(now, out.Carries) && c.doubtRate(now, s, p) {
+		s.multipath.HandleLate(now, p)
+		c.upsert(now, s, s.entry.Paths)
+	} else if alarmed, ok := r.Alarmed(now); ok && out.Overflows {
+		s.rates.put(now, p, s.entry.Paths, alarmed)
+		c.sendTrain(now, s, p, true)
 	}
 }
 
@@ -95,7 +121,7 @@ func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 		return
 	}
 	if t := s.trains[p]; t != nil {
-		if now.Sub(t.sent) < trainAgain {
+		if now.Sub(t.sent) < c.trainWait(s, p) {
 			return
 		}
 		delete(s.trains, p)
@@ -105,6 +131,12 @@ func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 			c.upsert(now, s, s.entry.Paths) // TCP waits no longer
 			return
 		}
+	}
+	if drained, ask := s.multipath.IsDrained(now, p); !drained {
+		if ask {
+			c.sendProbe(now, c.ask(now, s), probe{path: p, moot: true, lone: true})
+		}
+		return
 	}
 	t := &pathTrain{sent: now, check: check}
 	if s.trains == nil {
@@ -122,12 +154,20 @@ func (c *steering) sendTrain(now time.Time, s *session, p Path, check bool) {
 	c.emit(Transmit{Link: p.Local.Link, Packet: before, Behind: train})
 }
 
+// trainWait returns how long the answers to a train are waited for. A queue that has overflowed drops some when TCP has
+// just left the path, and TCP waits for them.
+func (c *steering) trainWait(s *session, p Path) time.Duration {
+	if h := s.check.find(p); h != nil && s.multipath.IsLate(p) {
+		return min(trainSoon*h.Wait(c.timingOf(p), s.rtt), trainAgain)
+	}
+	return trainAgain
+}
+
 // trainAnswered takes the answer to a probe, and reports whether it is one of a train. Of these
 // the first one alone shows how long the path is.
 func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire.Packet) bool {
 	switch {
 	case pr.train == nil:
-		c.measureRate(now, s, pr.path)
 		return false
 	case !pr.behind:
 		c.noteLength(now, s, pr)
@@ -147,10 +187,14 @@ func (c *steering) trainAnswered(now time.Time, s *session, pr probe, p ilnpwire
 func (c *steering) noteTrain(now time.Time, s *session, pr probe, bytes float64) {
 	r := s.rates[pr.path]
 	if pr.train.check {
-		rises := r.IsRise(now, bytes)
-		if r = r.Checked(now); rises {
+		queue := s.multipath.IsQueue(pr.path, pr.train.Took(pr.train.sent)) // of a path that has risen none is left
+		rises, falls := r.IsRise(now, bytes) && !queue, r.IsFall(now, bytes)
+		if r = r.Checked(now); rises || falls {
 			if anew, ok := r.Doubted(now, trainBytes); ok {
 				r = anew.With(now, bytes)
+				if falls {
+					s.multipath.HandleLate(now, pr.path)
+				}
 			}
 		}
 	} else {

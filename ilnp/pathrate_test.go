@@ -196,7 +196,7 @@ func TestLatePathIsLeft(t *testing.T) {
 	for _, test := range []struct {
 		rate          uint64 // of data on each path, in bytes a second
 		answers, left bool
-	}{{6_300_000, true, true}, {6_200_000, true, false}, {6_300_000, false, false}} {
+	}{{4_200_000, true, true}, {4_100_000, true, false}, {6_300_000, false, false}} {
 		var b *bench
 		end := epoch.Add(time.Hour) // of data
 		delivered := func(at time.Time) multipath.Traffic {
@@ -290,8 +290,8 @@ func TestRatesOfOldPathsAreForgotten(t *testing.T) {
 }
 
 // measuredBench is a host with two paths whose rates are known, and of which the second has a fifth of the first.
-func measuredBench(t *testing.T) *bench {
-	b := newBench(t, inMode(Duality), func(c *Config) { c.Trains = true })
+func measuredBench(t *testing.T, options ...func(*Config)) *bench {
+	b := newBench(t, append(options, inMode(Duality), func(c *Config) { c.Trains = true })...)
 	b.prefix(1, netA, roam.Infinite)
 	b.open(netP)
 	b.prefix(2, netB, roam.Infinite)

@@ -169,7 +169,11 @@ func (c *liveness) takeReport(now time.Time, s *session, pr probe, p ilnpwire.Pa
 	}
 	out := e.State(now).Out
 	s.multipath.HandleLoss(now, pr.path, out.LossKnown && out.Loss > 0)
-	c.checkRate(now, s, pr.path, out.Rate)
+	if out.Overflows {
+		s.multipath.HandleOverflow(now, pr.path)
+	}
+	c.checkRate(now, s, pr.path, out.Rate, now.Sub(pr.sent))
+	c.leaveSlower(now, s, pr.path, out)
 	c.leaveBlackHole(now, s, pr.path, out)
 }
 

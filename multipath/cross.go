@@ -52,6 +52,7 @@ type lately struct {
 	most   time.Duration
 	mostAt time.Time
 	lostAt time.Time
+	overAt time.Time // when a queue last overflowed
 }
 
 // mostOf returns the longest round trip of late.
@@ -263,13 +264,21 @@ func (m *Machine[P]) isPaced(now time.Time, u Use[P]) bool {
 // overflow such a queue.
 func (m *Machine[P]) isShallow(now time.Time, u Use[P]) bool {
 	return slices.ContainsFunc(u.Paths, func(p P) bool {
-		return u.taken(p) && now.Sub(m.lately[p].lostAt) < stretchDeepIn && !m.isDeep(now, p)
+		_, short := m.ShortQueue(now, p)
+		return u.taken(p) && short
 	})
 }
 
 // isDeep reports whether the queue of a path has been long of late.
 func (m *Machine[P]) isDeep(now time.Time, p P) bool {
 	return m.lately[p].mostOf(now)-m.lengths.by[p].rtt() >= stretchDeep
+}
+
+// ShortQueue returns the longest round trip of late of a path that has lost packets although its queue has not been
+// long; false: it has not, or has been.
+func (m *Machine[P]) ShortQueue(now time.Time, p P) (most time.Duration, ok bool) {
+	l := m.lately[p]
+	return l.mostOf(now), now.Sub(l.lostAt) < stretchDeepIn && !m.isDeep(now, p)
 }
 
 // crossInTable writes into a table how late this host tells of what is missing, and which paths connections take that

@@ -72,7 +72,7 @@ func TestStallOfACrossedConnection(t *testing.T) {
 	x := begun(t)
 	stalls := func() bool {
 		for range 2 {
-			x.HandleStall(x.now, 0)
+			x.HandleStall(x.now, 0, Standing{})
 			x.now = x.now.Add(time.Second)
 			x.HandleSound(x.now, x.use, x.now, 1)
 		}
@@ -110,7 +110,7 @@ func TestCrossing(t *testing.T) {
 		"just long enough":      {n: 1, change: func(x *crossBench) { x.queued["a"] = 79 * ms }, want: "c 1"},
 		"not by the other end":  {n: 1, change: func(x *crossBench) { x.use.Crosses = false }},
 		"each on one path":      {n: 1, change: func(x *crossBench) { x.use.PerFlow = true }},
-		"a path that is late":   {n: 1, change: func(x *crossBench) { x.HandleLate("c") }},
+		"a path that is late":   {n: 1, change: func(x *crossBench) { x.HandleLate(x.now, "c") }},
 		"two short paths":       {map[string]float64{"a": 50e6, "b": 50e6, "c": 20e6}, 1, nil, "c 1"},
 		"one of them is empty": {map[string]float64{"a": 50e6, "b": 50e6, "c": 20e6}, 1,
 			func(x *crossBench) { x.queued["b"] = 10 * ms }, ""},
@@ -268,7 +268,7 @@ func TestCrossingEnds(t *testing.T) {
 		"each on one path":      func(x *crossBench) { x.use.PerFlow = true },
 		"the path is gone":      func(x *crossBench) { x.use.Paths, x.use.Long = []string{"a"}, nil },
 		"the path is short now": func(x *crossBench) { x.use.Long = nil },
-		"the path is late":      func(x *crossBench) { x.HandleLate("c") },
+		"the path is late":      func(x *crossBench) { x.HandleLate(x.now, "c") },
 	} {
 		x := begun(t)
 		change(x)

@@ -229,6 +229,34 @@ func (d *direction) rates() (sent, rate float64, ok bool) {
 	return 0, 0, false
 }
 
+// carries returns the rate at which packets left a queue that every probe of late has met: then the path was never
+// idle, and they came as fast as it carries them. No train is needed for that. Without a queue it is 0.
+func (d *direction) carries() float64 {
+	n, least := len(d.samples)-1, min(d.least, d.leastOld)
+	for i := n; i >= 0 && d.samples[i].delay-least >= carriesQueue; i-- {
+		a, b := d.samples[i], d.samples[n]
+		if i < n && d.samples[i+1].at-a.at > carriesMost {
+			break
+		}
+		got := b.got.since(a.got)
+		if over := b.at - a.at; over >= carriesLeast && got.Packets >= carriesOf {
+			return (float64(got.Bytes) + dataHeaders*float64(got.Packets)) / over.Seconds()
+		}
+	}
+	return 0
+}
+
+// overflows reports whether the newest packets were lost at once. A few that are missing may be under way.
+func (d *direction) overflows() bool {
+	n := len(d.samples) - 1
+	if n < 1 {
+		return false
+	}
+	a, b := d.samples[n-1], d.samples[n]
+	lost, sent := float64(b.missing()-a.missing()), float64(b.left.Packets-a.left.Packets)
+	return lost >= overflowLeast && lost >= overflowPart*sent && lost <= (1-overflowPart)*sent
+}
+
 // loss returns the share of packets that did not arrive. What is missing by a report differs
 // from what was lost by then: some are under way yet, as the probe has overtaken them, or one
 // count was read late. Medians of the older and of the newer half of all reports are free of
@@ -281,6 +309,9 @@ func (d *direction) state(zero, now time.Time) Direction {
 	}
 	s.At, s.Queue, s.Life = zero.Add(last.seen), last.delay-min(d.least, d.leastOld), d.life(last)
 	s.Sent, s.Rate, _ = d.rates()
+	if s.Overflows = d.overflows(); now.Sub(zero)-last.seen <= carriesMost {
+		s.Carries = d.carries()
+	}
 	s.Loss, s.LossKnown = d.loss()
 	s.Missing, s.Still = last.left.Packets-d.grew.left.Packets, last.at-d.unmet.at
 	return s

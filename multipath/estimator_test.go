@@ -108,6 +108,45 @@ func TestEstimator(t *testing.T) {
 	}
 }
 
+// TestEstimatorCarries: what leaves a queue that each probe meets is what the path carries, and one that overflows
+// loses many packets at once. Nothing else shows either.
+func TestEstimatorCarries(t *testing.T) {
+	const carries = 1000 * (1000 + dataHeaders) // packets of 1,000 bytes
+	for _, c := range []struct {
+		name      string
+		change    func(*way)
+		n         int
+		step      time.Duration
+		want      float64
+		overflows bool
+	}{
+		{"a queue", func(w *way) { w.queue = carriesQueue }, 2, 150 * ms, carries, false},
+		{"probes in a row", func(w *way) { w.queue, w.out = carriesQueue, 2000 }, 6, 2 * ms, 2 * carries, false},
+		{"a short while", func(w *way) { w.queue, w.out = carriesQueue, 2000 }, 5, 2 * ms, 0, false},
+		{"one probe", func(w *way) { w.queue = 80 * ms }, 1, 150 * ms, 0, false},
+		{"a short queue", func(w *way) { w.queue = carriesQueue - ms }, 3, 150 * ms, 0, false},
+		{"few packets", func(w *way) { w.queue, w.out = 80*ms, 100 }, 2, 150 * ms, 0, false},
+		{"far apart", func(w *way) { w.queue = 80 * ms }, 2, carriesMost + ms, 0, false},
+		{"losses", func(w *way) { w.outLoss = 0.3 }, 1, 150 * ms, 0, true},
+		{"few of many", func(w *way) { w.outLoss, w.out = 0.05, 10_000 }, 1, 150 * ms, 0, false},
+		{"few", func(w *way) { w.outLoss, w.out = 0.8, 200 }, 1, 150 * ms, 0, false},
+		{"all", func(w *way) { w.outLoss = 1 }, 1, 150 * ms, 0, false},
+		{"losses before", func(w *way) { w.outLoss = 0.3; w.run(t, 1, 150*ms); w.outLoss = 0 }, 1, 150 * ms, 0, false},
+	} {
+		w := newWay()
+		w.run(t, 10, 150*ms)
+		c.change(w)
+		s := w.run(t, c.n, c.step)
+		if !near(s.Out.Carries, c.want, c.want/50) || s.Out.Overflows != c.overflows {
+			t.Errorf("%s: %.0f bytes a second, overflows %t, want %.0f, %t",
+				c.name, s.Out.Carries, s.Out.Overflows, c.want, c.overflows)
+		}
+		if s.In.Carries != 0 || s.In.Overflows {
+			t.Errorf("%s: the other direction carries %.0f, overflows %t", c.name, s.In.Carries, s.In.Overflows)
+		}
+	}
+}
+
 // TestEstimatorSpeed: losses show within two seconds and are forgotten within LossOver.
 func TestEstimatorSpeed(t *testing.T) {
 	w := newWay()

@@ -29,7 +29,7 @@ type Machine[P comparable] struct {
 	stall   stall
 	wish    wish
 	shown   Spread
-	late    map[P]bool // paths that TCP has left until their rate is measured anew
+	late    map[P]late // paths that TCP has left until their rate is measured anew
 	lately  map[P]lately
 	later   map[P]time.Duration // how late this host tells of what is missing where data come by a long path
 }
@@ -57,6 +57,14 @@ func (m *Machine[P]) HandleRTT(now time.Time, p P, sent time.Time) {
 func (m *Machine[P]) HandleLoss(now time.Time, p P, lost bool) {
 	if l, is := m.lately[p]; lost && is {
 		l.lostAt = now
+		m.lately[p] = l
+	}
+}
+
+// HandleOverflow takes that a queue on a path has overflowed.
+func (m *Machine[P]) HandleOverflow(now time.Time, p P) {
+	if l, is := m.lately[p]; is {
+		l.overAt = now
 		m.lately[p] = l
 	}
 }
@@ -90,21 +98,6 @@ func (m *Machine[P]) long(u Use[P], paths []P) []P {
 		return !unasked(p) && !m.lengths.isLong(p, least, wasLong(p))
 	})
 }
-
-// HandleLate takes that a path is late with what another one has delivered. TCP leaves it until its rate, which the
-// owner has measured anew, is known.
-func (m *Machine[P]) HandleLate(p P) {
-	if m.late == nil {
-		m.late = make(map[P]bool)
-	}
-	m.late[p] = true
-}
-
-// isLeft reports whether TCP leaves a path that it has taken, until its rate is known.
-func (m *Machine[P]) isLeft(p P) bool { return m.late[p] || m.isOutpaced(p) }
-
-// IsLate reports whether TCP has left a path so.
-func (m *Machine[P]) IsLate(p P) bool { return m.late[p] }
 
 // shorts returns how many paths TCP takes.
 func (u Use[P]) shorts() (n int) {

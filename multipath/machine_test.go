@@ -309,95 +309,6 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// Two signs of TCP with paths that worked between them, and work now, are a firewall's.
-func TestStall(t *testing.T) {
-	type sign struct {
-		after time.Duration
-		sound bool
-	}
-	for name, test := range map[string]struct {
-		signs []sign
-		rtt   time.Duration
-		want  bool
-	}{
-		"one":                    {[]sign{{0, true}}, 0, false},
-		"two":                    {[]sign{{0, true}, {400 * ms, true}}, 0, true},
-		"an outage":              {[]sign{{0, false}, {400 * ms, true}}, 0, false},
-		"one path fails":         {[]sign{{0, true}, {400 * ms, false}}, 0, false},
-		"far apart":              {[]sign{{0, true}, {5 * time.Second, true}}, 0, false},
-		"far apart on long ones": {[]sign{{0, true}, {5 * time.Second, true}}, 300 * ms, true},
-	} {
-		x := newBench(a, b)
-		got := false
-		for _, s := range test.signs {
-			x.now = x.now.Add(s.after)
-			x.HandleStall(x.now, test.rtt)
-			if s.sound {
-				got = x.HandleSound(x.now.Add(20*ms), x.use, x.now, 1)
-			}
-		}
-		if got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}
-
-// An answer that came late, or to a question repeated, proves no path sound.
-func TestStallIsFresh(t *testing.T) {
-	two := func(times int, late time.Duration, change func(*bench)) bool {
-		x := newBench(a, b)
-		x.HandleStall(x.now, 0)
-		x.HandleSound(x.now, x.use, x.now, times)
-		x.now = x.now.Add(400 * ms)
-		change(x)
-		x.HandleStall(x.now, 0)
-		return x.HandleSound(x.now.Add(late), x.use, x.now, 1)
-	}
-	if !two(1, 0, func(*bench) {}) {
-		t.Error("two signs are no stall")
-	}
-	for name, got := range map[string]bool{
-		"asked twice":             two(2, 0, func(*bench) {}),
-		"answered late":           two(1, stallFresh+ms, func(*bench) {}),
-		"other paths":             two(1, 0, func(x *bench) { x.HandlePaths() }),
-		"after a spell":           two(1, 0, func(x *bench) { x.HandleSpell() }),
-		"connections keep to one": two(1, 0, func(x *bench) { x.use.PerFlow = true }),
-		"one path is left":        two(1, 0, func(x *bench) { x.use.Paths = []string{a} }),
-	} {
-		if got {
-			t.Errorf("%s: a stall", name)
-		}
-	}
-}
-
-// Spells double while they follow each other closely, and end also when the clock was
-// set back.
-func TestSpells(t *testing.T) {
-	var s Spell
-	now := epoch
-	for i, want := range []time.Duration{PerFlowFirst, 2 * PerFlowFirst, 4 * PerFlowFirst, 8 * PerFlowFirst, 16 * PerFlowFirst, PerFlowMax, PerFlowMax} {
-		s = s.Again(now)
-		if next, over := s.End(now.Add(want - time.Second)); over || next != s {
-			t.Fatalf("spell %d ends before %v", i, want)
-		}
-		if _, over := s.End(now.Add(-1000 * time.Hour)); !over {
-			t.Errorf("spell %d lasts while the clock is wrong", i)
-		}
-		now = now.Add(want)
-		next, over := s.End(now)
-		if !over || next.On {
-			t.Fatalf("spell %d does not end after %v: %+v", i, want, s)
-		}
-		s, now = next, now.Add(time.Minute)
-	}
-	if s = s.Again(now.Add(PerFlowMax)); s.Every != PerFlowFirst {
-		t.Errorf("after a long good time a spell of %v", s.Every)
-	}
-	if _, over := (Spell{}).End(now); over {
-		t.Error("none has ended")
-	}
-}
-
 // The word of the other end holds for a while, and is taken back by silence.
 func TestWish(t *testing.T) {
 	x := newBench(a, b)
@@ -452,7 +363,7 @@ func TestLate(t *testing.T) {
 	if len(x.use.Long) > 0 {
 		t.Fatalf("TCP does not take %v", x.use.Long)
 	}
-	x.HandleLate(b)
+	x.HandleLate(x.now, b)
 	rates[b] = Measured{Bytes: sure(100).Bytes, Sure: true, Wants: true}
 	follow()
 	s, changed := x.Show(x.use)
@@ -470,7 +381,7 @@ func TestLate(t *testing.T) {
 	if follow(); len(x.use.Long) > 0 || x.queues.base[b] != 5 || x.IsLate(b) {
 		t.Errorf("rate known: TCP does not take %v, costs %v", x.use.Long, x.queues.base)
 	}
-	x.HandleLate(b) // its rate is not measured
+	x.HandleLate(x.now, b) // its rate is not measured
 	if follow(); len(x.use.Long) > 0 || x.IsLate(b) {
 		t.Errorf("nothing to wait for: TCP does not take %v", x.use.Long)
 	}

@@ -1,6 +1,10 @@
 package multipath
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // In duality each packet takes its own path. A firewall on one of several paths
 // that tracks connections sees a part of each, and may drop what does not fit what
@@ -12,6 +16,9 @@ import "time"
 const (
 	stallAgain = 4 * time.Second // within which, and four round trips, another sign is not by chance; time-outs double
 	stallFresh = 2 * time.Second // for how long a stall is a question to the paths
+	stallMoves = 256             // segments that a connection which stands still does not deliver within that time
+	stallMany  = 8               // connections that stand still at once
+	stallOver  = time.Second     // for how long a queue that has overflowed explains time-outs
 )
 
 // How long connections keep to one path each: the first time, and the longest, as
@@ -50,23 +57,47 @@ func (s Spell) End(now time.Time) (Spell, bool) {
 
 // stall is what TCP has shown on the paths that are in use now.
 type stall struct {
-	sign  time.Time // when it last showed a sign of standing still
-	sound time.Time // when paths were last asked that all answered at once
-	asked time.Time // when they were last asked why, at a second sign
+	sign  time.Time             // when it last showed a sign of standing still,
+	of    map[uint32]standingAt // and which connections did of late
+	sound time.Time             // when paths were last asked that all answered at once
+	asked time.Time             // when they were last asked why, at a second sign
 }
 
-// HandleStall takes a sign that TCP stands still on the paths in use, rtt being their
-// round-trip time as far as it is known. The owner probes all of them at each sign. One sign
-// may be due to a loss, and two to an outage of all paths, or to a machine that stood
-// still: only if each path answered at once between them, and does now (HandleSound),
-// something on one of them drops what it has not seen begin. Where connections take a long path beside short ones, that
-// is left first.
-func (m *Machine[P]) HandleStall(now time.Time, rtt time.Duration) {
-	if m.places.cross.takesStall(now) {
+// Standing is a connection that had a time-out.
+type Standing struct {
+	Connection uint32 // its ports; 0: unknown, or it has sent much again
+	Delivered  uint32 // segments so far
+}
+
+type standingAt struct {
+	delivered uint32
+	at        time.Time
+}
+
+// stands takes a sign of a connection, and reports whether it is the second one within that time: of a connection that
+// has hardly delivered anything in between, as losses in a short queue cost a time-out now and then, or of many.
+func (f *stall) stands(now time.Time, s Standing, within time.Duration) bool {
+	maps.DeleteFunc(f.of, func(_ uint32, o standingAt) bool { return now.Sub(o.at) > within })
+	before, again := f.of[s.Connection]
+	if f.of == nil {
+		f.of = make(map[uint32]standingAt)
+	}
+	f.of[s.Connection] = standingAt{s.Delivered, now}
+	return again && s.Delivered-before.delivered < stallMoves || len(f.of) >= stallMany
+}
+
+// HandleStall takes a sign that TCP stands still on the paths in use, rtt being their round-trip time as far as it is
+// known. The owner probes all of them at each sign. One sign may be due to a loss, and two to an outage of all paths,
+// or to a machine that stood still: only if each path answered at once between them, and does now (HandleSound),
+// something on one of them drops what it has not seen begin. Both are to be of one connection that does not move. Where
+// connections take a long path beside short ones, that is left first.
+func (m *Machine[P]) HandleStall(now time.Time, rtt time.Duration, s Standing) {
+	overflowed := func(l lately) bool { return now.Sub(l.overAt) < stallOver }
+	if m.places.cross.takesStall(now) || slices.ContainsFunc(slices.Collect(maps.Values(m.lately)), overflowed) {
 		return
 	}
 	f := &m.stall
-	if now.Sub(f.sign) <= stallAgain+4*rtt && !f.sound.Before(f.sign) {
+	if f.stands(now, s, stallAgain+4*rtt) && !f.sound.Before(f.sign) {
 		f.asked = now
 	}
 	f.sign = now

@@ -11,16 +11,19 @@ import (
 // link of the path, and leave it one after the other. Two small probes, one before them and
 // one behind, arrive as far apart as the packets took to leave.
 const (
-	RateLasts   = 10 * time.Minute       // after which a rate is measured anew
-	rateTrains  = 8                      // trains that measure a rate, at most,
-	rateMissed  = 3                      // and those of them that may stay without an answer
-	rateEnough  = 3                      // trains that suffice
-	rateAgree   = 1.2                    // if their rates differ by less
-	rateAlike   = 1.6                    // rates that differ by less are treated as equal,
-	checkEvery  = 2 * time.Second        // between two times that a known rate is measured, at least,
-	checkPart   = 0.002                  // and the part of its rate that trains may take then
-	doubtsInRow = 3                      // that may follow each other sooner
-	trainLeast  = 500 * time.Microsecond // and so are those of paths that take less for a train: hosts are not that exact
+	RateLasts     = 10 * time.Minute       // after which a rate is measured anew
+	rateTrains    = 8                      // trains that measure a rate, at most,
+	rateMissed    = 3                      // and those of them that may stay without an answer
+	rateEnough    = 3                      // trains that suffice
+	rateAgree     = 1.2                    // if their rates differ by less,
+	rateConfirmed = 5                      // or so many if others were faster
+	rateAlike     = 1.6                    // rates that differ by less are treated as equal,
+	checkEvery    = 2 * time.Second        // between two times that a known rate is measured, at least,
+	checkPart     = 0.002                  // and the part of its rate that trains may take then
+	doubtsInRow   = 3                      // that may follow each other sooner
+	alarmLasts    = time.Second            // after data were lost at once a single slow train counts for so long
+	vainMost      = 8                      // doubts in vain in a row, each of which doubles the time to the next
+	trainLeast    = 500 * time.Microsecond // and so are those of paths that take less: hosts are not that exact
 )
 
 // Train is the measurement of one path's rate.
@@ -58,6 +61,9 @@ func (a Arrival) dataSince(b Arrival) float64 {
 	return float64(d.Bytes) + dataHeaders*float64(d.Packets)
 }
 
+// Took returns how long the first probe of a train, which was sent at that time, had no answer.
+func (t *Train) Took(sent time.Time) time.Duration { return t.first.Came.Sub(sent) }
+
 // HandleAnswer takes the answer to one of the two probes. It returns the rate of the
 // bytes between them, once both are answered; false: not yet, or they arrived in another
 // order. Data that came between them are a part of these bytes: a train on a path that a connection fills
@@ -90,6 +96,8 @@ type Rate struct {
 	held    float64   // counts until enough trains agree, as the path had this rate before; 0: it is not known
 	spent   time.Time // by when the trains of all doubts are a small part of what the path carries
 	checked time.Time // when a train last showed that the path has become no faster
+	alarmed time.Time // when data were lost at once,
+	vain    int       // doubts in a row after which the rate was what it had been
 }
 
 // Held returns a rate that was measured before this host began to measure. It counts until enough trains agree.
@@ -106,19 +114,35 @@ func (r Rate) Last() float64 {
 // With returns the rate after one more train.
 func (r Rate) With(now time.Time, bytes float64) Rate {
 	r = r.lasting(now)
+	wanted := r.measured().Wants
 	r.trains = append(slices.Clone(r.trains), bytes)
 	slices.Sort(r.trains)
 	slices.Reverse(r.trains)
 	r.at = now
-	return r
+	return r.decided(wanted)
 }
 
 // Without returns the rate after a train without an answer.
 func (r Rate) Without(now time.Time) Rate {
 	r = r.lasting(now)
+	wanted := r.measured().Wants
 	r.missed, r.at = r.missed+1, now
+	return r.decided(wanted)
+}
+
+// decided counts whether there was a reason to measure it anew, once that is known.
+func (r Rate) decided(wanted bool) Rate {
+	m := r.measured()
+	if r.held == 0 || !wanted || m.Wants {
+		return r
+	}
+	if r.vain = min(r.vain+1, vainMost); !isAlike(m.Bytes, r.held) {
+		r.vain = 0
+	}
 	return r
 }
+
+func isAlike(a, b float64) bool { return max(a, b) < rateAlike*min(a, b) }
 
 // Doubted returns a rate that is to be measured anew, as it may have changed; false: it is not known for sure, or that
 // was done too often of late. Until enough trains agree, the one before counts. bytes is what a train has.
@@ -131,7 +155,7 @@ func (r Rate) Doubted(now time.Time, bytes int) (Rate, bool) {
 	if r.spent.Before(now) {
 		r.spent = now
 	}
-	return Rate{at: now, held: m.Bytes, spent: r.spent.Add(pause)}, true
+	return Rate{at: now, held: m.Bytes, spent: r.spent.Add(pause), vain: r.vain}, true
 }
 
 // IsRise reports whether a train shows that a path has become faster, or is faster than it was measured: then slower
@@ -141,10 +165,19 @@ func (r Rate) IsRise(now time.Time, bytes float64) bool {
 	return m.Sure && !m.Wants && bytes >= rateAgree*m.Bytes
 }
 
-// IsFilled reports whether data that have this rate take half of what the path has, or more.
+// IsFilled reports whether data that have this rate take a third of what the path has, or more: half may be all that it
+// gets where shares are equal.
 func (r Rate) IsFilled(now time.Time, rate float64) bool {
 	m := r.Measured(now)
-	return m.Sure && !m.Wants && 2*rate >= m.Bytes
+	return m.Sure && !m.Wants && 3*rate >= m.Bytes
+}
+
+// IsSlower reports whether a path that carries so much has become slower. Behind what passes a train faster than data
+// it seems so for ever: the more often trains have shown otherwise, the more seldom it counts.
+func (r Rate) IsSlower(now time.Time, carries float64) bool {
+	m := r.Measured(now)
+	rests := r.vain > 0 && now.Sub(r.at) < checkEvery<<r.vain
+	return m.Sure && !m.Wants && carries > 0 && rateAlike*carries <= m.Bytes && !rests
 }
 
 // Checks reports whether a train is to look whether the path has become faster: data that have this rate fill it, and
@@ -155,6 +188,22 @@ func (r Rate) Checks(now time.Time, rate float64, bytes int) bool {
 	}
 	m := r.Measured(now)
 	return min(now.Sub(r.at), now.Sub(r.checked)) >= m.pause(bytes)
+}
+
+// Alarmed returns the rate after data were lost at once; false: they were just before. A train is to show what the path
+// carries.
+func (r Rate) Alarmed(now time.Time) (Rate, bool) {
+	if now.Sub(r.alarmed) < checkEvery {
+		return r, false
+	}
+	r.alarmed = now
+	return r, true
+}
+
+// IsFall reports whether a train shows that a path has become slower which has just lost data: trains alone may be slow
+// by chance.
+func (r Rate) IsFall(now time.Time, bytes float64) bool {
+	return now.Sub(r.alarmed) < alarmLasts && r.IsSlower(now, bytes)
 }
 
 // pause returns how long it takes until so many bytes of trains are a small part of what the path carries.
@@ -209,12 +258,26 @@ func (r Rate) measured() Measured {
 			}
 		}
 		if agree >= rateEnough && i <= agree-2 {
-			return Measured{Bytes: r.trains[i], Most: r.trains[0], Sure: true}
+			return r.agreed(i, agree, m.Wants)
 		}
 	}
 	m.Sure = n == rateTrains && r.trains[1] <= rateAlike*r.trains[2]
 	if r.held > 0 && !m.Sure {
 		m.Bytes, m.Sure = r.held, true
+	}
+	return m
+}
+
+// agreed returns the rate that so many trains agree about, given how many were faster. These may be right, as a busy
+// host slows trains down. So more of the others are to follow: then these were but seemingly faster.
+func (r Rate) agreed(faster, agree int, mayFollow bool) Measured {
+	m := Measured{Bytes: r.trains[faster], Most: r.trains[0], Sure: true}
+	switch {
+	case faster == 0:
+	case agree >= rateConfirmed:
+		m.Most = m.Bytes
+	default:
+		m.Wants = mayFollow
 	}
 	return m
 }
@@ -257,7 +320,7 @@ func together(step uint8, ratio float64) float64 {
 // queues show otherwise, and TCP waits for those that are wanted.
 func (m *Machine[P]) handleRates(rates map[P]Measured) {
 	m.rates = rates
-	maps.DeleteFunc(m.late, func(p P, _ bool) bool { return !rates[p].Wants })
+	maps.DeleteFunc(m.late, func(p P, _ late) bool { return !rates[p].Wants })
 	if costs := rateCosts(rates); !maps.Equal(costs, m.queues.base) {
 		m.queues.base, m.queues.costs = costs, maps.Clone(costs)
 	}

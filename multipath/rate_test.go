@@ -86,13 +86,15 @@ func TestRate(t *testing.T) {
 		{[]float64{100, 90}, Measured{Bytes: 90, Most: 100, Wants: true}},
 		{[]float64{100, 90, 95}, Measured{Bytes: 100, Most: 100, Sure: true}},
 		{[]float64{10, 100, 20, 110, 105}, Measured{Bytes: 110, Most: 110, Sure: true}},
-		{[]float64{300, 20, 19, 20}, Measured{Bytes: 20, Most: 300, Sure: true}}, // a first probe was answered late
+		{[]float64{300, 20, 19, 20}, Measured{Bytes: 20, Most: 300, Sure: true, Wants: true}}, // one was late,
+		{[]float64{300, 20, 19, 20, 20, 19}, Measured{Bytes: 20, Most: 20, Sure: true}},       // as the others show
 		{[]float64{1, 2, 4, 8, 16, 32, 64}, Measured{Bytes: 32, Most: 64, Wants: true}},
 		{[]float64{1, 2, 4, 8, 16, 32, 64, 128}, Measured{Bytes: 64, Most: 128}},
 		{[]float64{95, 59, 99, 120, 55, 64}, Measured{Bytes: 99, Most: 120, Wants: true}}, // the slow ones agree by chance
 		{[]float64{95, 59, 99, 120, 55, 64, 38, 39}, Measured{Bytes: 99, Most: 120, Sure: true}},
 		{[]float64{300, 20, 310, 19, 20}, Measured{Bytes: 300, Most: 310, Wants: true}},
-		{[]float64{300, 20, 310, 19, 20, 21}, Measured{Bytes: 21, Most: 310, Sure: true}},
+		{[]float64{300, 20, 310, 19, 20, 21}, Measured{Bytes: 21, Most: 310, Sure: true, Wants: true}},
+		{[]float64{300, 20, 310, 19, 20, 21, 20, 20}, Measured{Bytes: 21, Most: 21, Sure: true}},
 		{[]float64{0, 0}, Measured{Wants: true}},
 		{[]float64{0, 0, 0}, Measured{}},
 		{[]float64{0, 50, 0, 0}, Measured{Bytes: 50, Most: 50}},
@@ -310,7 +312,7 @@ func TestRateAnew(t *testing.T) {
 		bytes int     // of a train
 		want  bool
 	}{
-		{checkEvery, 5e6, bytes, true}, {checkEvery - 1, 5e6, bytes, false}, {time.Minute, 4.9e6, bytes, false},
+		{checkEvery, 3.4e6, bytes, true}, {checkEvery - 1, 5e6, bytes, false}, {time.Minute, 3.3e6, bytes, false},
 		{4 * time.Second, 10e6, 80_000, true}, {4*time.Second - 1, 10e6, 80_000, false},
 	} {
 		if got := r.Checks(now.Add(c.after), c.rate, c.bytes); got != c.want {
@@ -344,6 +346,52 @@ func TestDoubtsAreFew(t *testing.T) {
 	}
 	if doubts != doubtsInRow+9 {
 		t.Errorf("%d in ten minutes", doubts)
+	}
+}
+
+// TestFalls: what leaves a queue more slowly than a path carries raises a doubt, the more seldom the more often trains
+// have shown otherwise. A single slow train does where data were just lost at once.
+func TestFalls(t *testing.T) {
+	now := time.Unix(1000, 0)
+	trains := func(r Rate, bytes float64) Rate {
+		for range rateEnough {
+			r = r.With(now, bytes)
+		}
+		return r
+	}
+	r := trains(Rate{}, 10e6)
+	if !r.IsSlower(now, 6.2e6) || r.IsSlower(now, 6.3e6) || r.IsSlower(now, 0) {
+		t.Error("a path that carries less")
+	}
+	for i := range 3 {
+		r, _ = r.Doubted(now, 12_700)
+		if r.IsSlower(now, 1) {
+			t.Error("a rate that is measured anew is lower")
+		}
+		r = trains(r, 9e6)
+		rests := checkEvery << (i + 1)
+		if r.IsSlower(now.Add(rests-1), 1) || !r.IsSlower(now.Add(rests), 1) {
+			t.Errorf("after %d doubts in vain the next one may not come after %v", i+1, rests)
+		}
+		now = now.Add(time.Minute)
+	}
+	lost, _ := r.Doubted(now, 12_700)
+	if lost = lost.Without(now).Without(now).Without(now); lost.IsSlower(now.Add(checkEvery<<4-1), 1) {
+		t.Error("after one without answers it may come sooner")
+	}
+	if r, _ = r.Doubted(now, 12_700); !trains(r, 2e6).IsSlower(now, 1e6) {
+		t.Error("after one with a reason it may not come at once")
+	}
+	r = trains(Rate{}, 10e6)
+	alarmed, ok := r.Alarmed(now)
+	_, again := alarmed.Alarmed(now.Add(checkEvery - 1))
+	_, later := alarmed.Alarmed(now.Add(checkEvery))
+	if !ok || again || !later {
+		t.Errorf("alarms: %t, again %t, later %t", ok, again, later)
+	}
+	over := alarmed.IsFall(now.Add(alarmLasts), 1e6)
+	if r.IsFall(now, 1e6) || !alarmed.IsFall(now, 6e6) || alarmed.IsFall(now, 6.3e6) || over {
+		t.Error("a slow train")
 	}
 }
 

@@ -72,6 +72,10 @@ type Direction struct {
 	Rate float64   // and at which that has arrived
 	Most float64   // greatest Rate of the last ten to twenty seconds
 
+	Overflows bool // packets of the last reports were lost at once, as a queue loses them that overflows
+
+	Carries float64 // rate at which packets left the last queue, with headers of Ethernet, IPv6 and TCP; 0: there is none
+
 	Loss      float64 // share of the packets of the last LossOver that did not arrive
 	LossKnown bool    // enough packets were sent, and counted alike, for Loss to mean something
 
@@ -95,4 +99,12 @@ const (
 	RateOver = 200 * time.Millisecond // at least
 	LossOver = 5 * time.Second        // at most
 	mostOver = 10 * time.Second       // of each of two windows: the greatest rate of both counts
+
+	carriesLeast = 10 * time.Millisecond  // for which each probe has met a queue,
+	carriesMost  = 400 * time.Millisecond // with so much between two of them at most,
+	carriesQueue = 15 * time.Millisecond  // that is so long,
+	carriesOf    = 16                     // and packets that came meanwhile
+
+	overflowLeast = 32  // packets that a queue loses when it overflows,
+	overflowPart  = 0.1 // and the part of those that were sent, of which as many arrive: else the path is dead
 )

@@ -147,7 +147,7 @@ func TestStretchingTo(t *testing.T) {
 			x.deep, x.lost = 20*ms, "b"
 			x.HandleRTT(x.now, "b", x.now.Add(-50*ms))
 		}, "c 45ms x1.20"},
-		"one that is late": {usual, func(x *crossBench) { x.HandleLate("c") }, ""},
+		"one that is late": {usual, func(x *crossBench) { x.HandleLate(x.now, "c") }, ""},
 	} {
 		x := newStretchBench(c.rates)
 		if c.change != nil {

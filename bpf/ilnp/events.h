@@ -32,14 +32,17 @@ static __always_inline void tell(void *ring, struct __sk_buff *skb, __u32 kind, 
 	bpf_ringbuf_submit(e, 0);
 }
 
-/* Reports an event of a session that our own packet has shown. */
-__noinline int tell_session(struct __sk_buff *skb, const struct session_entry *p, __u32 kind)
+/* Reports an event of a session that our own packet has shown, with what `bytes` and `packets` say of it. */
+__noinline int tell_session(struct __sk_buff *skb, const struct session_entry *p, __u32 kind, __u32 bytes,
+			    __u32 packets)
 {
 	struct event about = {};
 
 	if (!p)
 		return 0;
 	about.key = p->alias;
+	about.bytes = bytes;
+	about.packets = packets;
 	tell(&urgent, skb, kind, &about);
 	return 0;
 }

@@ -72,12 +72,14 @@ static __always_inline int is_queued(const struct bpf_tcp_sock *tp)
 	return tp->packets_out > 8 && tp->srtt_us >> 3 > tp->rtt_min + tp->rtt_min / 2 + 5000;
 }
 
-/* Reports a connection of ours that stalls or nearly so, and one whose segments wait in
- * queues.
+/* Reports a connection of ours that stalls or nearly so, with its ports and what it has delivered if it had a
+ * time-out, and one whose segments wait in queues.
  */
-static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p, struct session_details *d, __be32 seq)
+static __always_inline void watch_tcp(struct __sk_buff *skb, const struct session_entry *p,
+				      struct session_details *d, __u32 ports, __be32 seq)
 {
 	__u32 now = tick(coarse_ns());
+	int timeout;
 	struct bpf_sock *sk = skb->sk;
 	struct bpf_tcp_sock *tp;
 
@@ -87,13 +89,14 @@ static __always_inline void watch_tcp(struct __sk_buff *skb, const struct sessio
 	tp = sk ? bpf_tcp_sock(sk) : 0;
 	if (!tp)
 		return;
-	if ((after_timeout(tp, seq) || loses_much(tp)) && now - d->stall_told >= STALL_AGAIN) {
+	timeout = after_timeout(tp, seq);
+	if ((timeout || loses_much(tp)) && now - d->stall_told >= STALL_AGAIN) {
 		d->stall_told = now;
-		tell_session(skb, p, EV_STALL);
+		tell_session(skb, p, EV_STALL, timeout ? ports : 0, timeout ? tp->delivered : 0);
 	}
 	if (is_queued(tp) && now - d->queue_told >= QUEUE_AGAIN) {
 		d->queue_told = now;
-		tell_session(skb, p, EV_QUEUE);
+		tell_session(skb, p, EV_QUEUE, 0, 0);
 	}
 }
 
@@ -114,7 +117,7 @@ __noinline int flow_path(struct __sk_buff *skb, const struct session_entry *p, s
 		return -1;
 	keep = p->flags & ENTRY_PER_FLOW || t.flags & TCP_SYN;
 	if (!keep)
-		watch_tcp(skb, p, d, t.seq);
+		watch_tcp(skb, p, d, (__u32)bpf_ntohs(t.from) << 16 | bpf_ntohs(t.to), t.seq);
 	if (!keep && !(p->flags & ENTRY_PLACED))
 		return -1;
 	if (!keep)

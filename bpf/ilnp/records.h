@@ -47,7 +47,8 @@ struct event {
 	enum rule_found rule;   /* EV_PENDING, EV_OTHER_NONCE, EV_RULE */
 	__u32 bytes;            /* of the packet; EV_MORE: of all packets from there, */
 	__u32 packets;          /* and their number; EV_PENDING: of packets that have gone to the peer that is answered there;
-				 * EV_MISS: 1 if the packet waits for its turn (ENTRY_HELD)
+				 * EV_MISS: 1 if the packet waits for its turn (ENTRY_HELD); EV_STALL, after a time-out: segments that the
+				 * connection has delivered, whose ports are `bytes`, ours first
 				 */
 };
 

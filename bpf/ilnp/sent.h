@@ -73,7 +73,7 @@ __noinline int note_sent(struct __sk_buff *skb, const struct session_entry *p, s
 	if (p->flags & (ENTRY_INITIATED | ENTRY_PLAIN) || !is_silence_due(l, d, now))
 		return 0;
 	d->silence_told = now;
-	tell_session(skb, p, EV_SILENCE);
+	tell_session(skb, p, EV_SILENCE, 0, 0);
 	return 0;
 }
 

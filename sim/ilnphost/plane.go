@@ -237,7 +237,7 @@ func (p *plane) send(key ilnp.SessionKey, d Datagram) {
 func (p *plane) leave(out Packet) {
 	h, k := p.host, out.asSeen(0)
 	if s := out.Data.segment; s != nil {
-		k.Stalled, k.Queued = s.again, s.from.isQueued()
+		k.Stalled, k.Queued, k.Delivered = s.again, s.from.isQueued(), uint32(s.seq/tcpSegmentSize)
 	}
 	p.recall(roam.ILV{NID: out.Dst.NID})
 	o := p.state.Egress(ns(h.net.Now()), k)

@@ -41,6 +41,7 @@ type Packet struct {
 	// State of the sending TCP socket: it has data in flight; it retransmits after a
 	// time-out, or most of its data; its segments wait in queues.
 	InFlight, Stalled, Queued bool
+	Delivered                 uint32 // segments, where it is Stalled by a time-out
 }
 
 // NewPacket returns a complete packet.

@@ -174,7 +174,8 @@ func (t outward) watchTCP(p *Session, l *Live) {
 	now := tick(t.now)
 	if t.k.Stalled && now-l.StallTold >= tick(stallAgain) {
 		l.StallTold = now
-		t.tell(Urgent, Stall, Event{Key: p.Alias})
+		from, to, _ := t.k.ports(t.c.at)
+		t.tell(Urgent, Stall, Event{Key: p.Alias, Bytes: int(from)<<16 | int(to), Packets: int(t.k.Delivered)})
 	}
 	if t.k.Queued && now-l.QueueTold >= tick(queueAgain) {
 		l.QueueTold = now
