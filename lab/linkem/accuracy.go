@@ -91,7 +91,10 @@ func (t Trial) run() (f Figures, err error) {
 		}
 		defer unix.Close(socks[i])
 	}
-	rx := &receiver{fd: socks[1], delay: t.Params.Delay}
+	rx := &receiver{fd: socks[1], delay: t.Params.Delay, copies: 1}
+	if t.Params.Duplicate > 0 {
+		rx.copies = 2
+	}
 	received := make(chan error, 1)
 	sent := make(chan int, 1)
 	go func() { received <- rx.run(sent, t.Params.Delay+t.Params.Jitter+time.Second) }()
@@ -180,18 +183,19 @@ func (t Trial) send(fd int) (n int, err error) {
 type receiver struct {
 	fd          int
 	delay       time.Duration
+	copies      int // of each frame, at most
 	errs        []time.Duration
 	next        uint64
 	reordered   int
 	first, last int64
 }
 
-// run receives until all frames that the sender reported have arrived, or none has arrived
-// for patience.
+// run receives until all copies of the frames that the sender reported have arrived, or none has arrived for patience:
+// half of them may be there before the link has read the last frame.
 func (r *receiver) run(sent <-chan int, patience time.Duration) error {
 	buf, oob := make([]byte, 2048), make([]byte, 128)
 	total := -1
-	for total < 0 || len(r.errs) < total {
+	for total < 0 || len(r.errs) < r.copies*total {
 		poll := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(poll, int(patience.Milliseconds()))
 		if err != nil && !errors.Is(err, unix.EINTR) {
