@@ -115,7 +115,7 @@ const (
 	SeenFirst                     // a local application's packet has left by an entry that is Preinstalled: Key
 	SeenRefusal                   // the peer refused our current nonce by a Parameter Problem, while the session was Initiated: Key
 	SeenPerFlow                   // a probe of the correspondent asks for TCP to be spread by connection: Key
-	SeenStall                     // a TCP connection of a session with several paths has had a time-out, or sends much again: Key; its ports (Bytes), what it delivered (Packets)
+	SeenStall                     // a TCP connection of a session with several paths has had a time-out (Bytes: ports; Packets: delivered), or sends much again: Key
 	SeenQueue                     // segments of TCP wait on the way, in a session with several paths: Key
 	SeenAcked                     // as SeenPending, of a packet that acknowledges our SYN-ACK, which went to Remote
 	SeenExcess                    // a local application's packet exceeds the allowance of a pending peer: as SeenPending, of which nobody may have heard

@@ -31,8 +31,16 @@ func stallBench(t *testing.T) *bench {
 // follow are.
 func (b *bench) timeout(answered int) (asked []ilnpwire.Packet) {
 	b.t.Helper()
+	return b.timeoutOf(multipath.Standing{}, answered)
+}
+
+// timeoutOf is timeout of one connection.
+func (b *bench) timeoutOf(c multipath.Standing, answered int) (asked []ilnpwire.Packet) {
+	b.t.Helper()
 	b.forget()
-	b.see(Observation{Trigger: SeenStall, Key: theKey, LocalNID: ownNID})
+	b.see(Observation{
+		Trigger: SeenStall, Key: theKey, LocalNID: ownNID, Bytes: int(c.Connection), Packets: int(c.Delivered),
+	})
 	asked = b.probesSent()
 	b.now = b.now.Add(20 * time.Millisecond)
 	for _, p := range asked[:min(answered, len(asked))] {
@@ -60,6 +68,28 @@ func (b *bench) stall(answered int) (asked []ilnpwire.Packet) {
 	}
 	b.pass(400 * time.Millisecond)
 	return b.timeout(answered)
+}
+
+// Two time-outs of a connection that has moved in between show no firewall, nor do those of two.
+func TestStallOfAConnectionThatMoves(t *testing.T) {
+	const one, other = 443<<16 | 50000, 443<<16 | 50001
+	for name, c := range map[string]struct {
+		second multipath.Standing
+		want   bool
+	}{
+		"it stands":   {multipath.Standing{Connection: one, Delivered: 1002}, true},
+		"it moves":    {multipath.Standing{Connection: one, Delivered: 9000}, false},
+		"another one": {multipath.Standing{Connection: other, Delivered: 10}, false},
+	} {
+		b := stallBench(t)
+		b.pass(time.Minute)
+		b.timeoutOf(multipath.Standing{Connection: one, Delivered: 1000}, MaxPaths)
+		b.pass(400 * time.Millisecond)
+		b.timeoutOf(c.second, MaxPaths)
+		if got := b.entries[theKey].PerFlow; got != c.want {
+			t.Errorf("%s: connections keep to one path each: %t", name, got)
+		}
+	}
 }
 
 // What stops all paths for a moment, or one for good, is no firewall, though TCP has

@@ -11,6 +11,8 @@
 //	HandleSettled    a round of probes is over   HandleWish    what the other end wants
 //	HandleSound      all paths answered it       Expire        time has passed
 //	HandleFlows      what connections have sent  HandleRTT     any probe was answered
+//	HandleLate       a path has become slower    HandleLoss    packets were lost
+//	HandleOverflow   and many of them at once
 //
 // Its answers are values: Choose says how to send, and Spread shows that; that paths are
 // to be probed is what Doubtful, Unasked, HandleQueue and HandleSettled return. The

@@ -66,7 +66,8 @@ func TestStallOfConnections(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
-	for late, want := range map[time.Duration]bool{stallOver - ms: false, stallOver: true} { // a queue explains it, for a while
+	// A queue that has overflowed explains it, for a while.
+	for late, want := range map[time.Duration]bool{stallOver - ms: false, stallOver: true} {
 		x := newBench(a, b)
 		x.HandleRTT(x.now, b, x.now)
 		x.HandleOverflow(x.now, b)
