@@ -225,6 +225,7 @@ type Entry struct {
 	Table                   *Table         // where TCP goes; nil: it takes any of Paths
 	RuleTables              map[int]*Table // where flows go that a rule matches, by its number; nil: as without a rule
 	Costs                   map[Path]uint8 // of those in Paths before which more waits than before others: each step of two halves what a path gets; 0 to 15
+	SlowStart               int            // bytes at which the first slow start of TCP ends; 0: unknown
 	Reserve                 []Path         // to validated locators that are listed, but less preferred: for what no unvalidated one may get yet
 	Counted                 bool           // data are counted by path: Config.PathCounts
 	Rules                   RuleUse        // rules of the user for its flows

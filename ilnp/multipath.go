@@ -32,6 +32,9 @@ func (c *steering) choose(now time.Time, s *session, p *Entry) {
 		Rates: c.ratesOf(now, s, p.Paths), Told: s.reports.told, Valid: isValid, Key: pathKey, Rules: c.demandsOf(s, *p),
 	})
 	p.Long, p.Costs, p.Table, p.RuleTables = choice.Long, choice.Costs, choice.Table, choice.Rules
+	if p.Rules.Mask == 0 { // else a connection may have other paths
+		p.SlowStart = choice.SlowStart
+	}
 	crossings{c}.follow(now, s)
 }
 

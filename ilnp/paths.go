@@ -293,6 +293,6 @@ func sameEntry(a, b Entry) bool {
 		slices.Equal(a.Unvalidated, b.Unvalidated) && slices.Equal(a.Given, b.Given) &&
 		slices.Equal(a.Validated, b.Validated) && a.Named == b.Named && a.Unrecorded == b.Unrecorded &&
 		a.Unconfirmed == b.Unconfirmed && a.MACKey == b.MACKey && a.ICMPRule == b.ICMPRule && a.Rules == b.Rules &&
-		slices.Equal(a.Ruled, b.Ruled) &&
+		slices.Equal(a.Ruled, b.Ruled) && a.SlowStart == b.SlowStart &&
 		a.Answers == b.Answers && slices.Equal(a.Back, b.Back)
 }

@@ -201,7 +201,8 @@ func TestPacketsAreSpreadAgain(t *testing.T) {
 		}
 		return d
 	}
-	for i, want := range []time.Duration{multipath.PerFlowFirst, 2 * multipath.PerFlowFirst, 4 * multipath.PerFlowFirst, 8 * multipath.PerFlowFirst, 16 * multipath.PerFlowFirst, multipath.PerFlowMax, multipath.PerFlowMax} {
+	const first, most = multipath.PerFlowFirst, multipath.PerFlowMax
+	for i, want := range []time.Duration{first, 2 * first, 4 * first, 8 * first, 16 * first, most, most} {
 		if d := spell(); d < want || d > want+10*time.Second {
 			t.Errorf("spell %d lasts %v, want %v", i, d, want)
 		}

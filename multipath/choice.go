@@ -43,6 +43,8 @@ type Choice[P comparable] struct {
 	Costs map[P]uint8       // of the others, which get less of what is spread: each step of two halves it, at most 15
 	Table *Table[P]         // of TCP; nil: it takes any path
 	Rules map[int]*Table[P] // of the flows of rules
+
+	SlowStart int // bytes at which the first slow start of a connection without a rule ends at the latest; 0: unknown
 }
 
 // Choose decides which paths everything takes: by the lengths and the rates of the paths, their queues, what
@@ -62,6 +64,7 @@ func (m *Machine[P]) Choose(now time.Time, r Request[P]) (c Choice[P]) {
 	}
 	if r.Several && len(r.Paths) > 1 {
 		c.Table = m.table(r, u, c.Costs)
+		c.SlowStart = m.slowStart(u)
 	}
 	for i, d := range r.Rules {
 		if t := d.table(r.Key); t != nil {

@@ -32,6 +32,8 @@ type Machine[P comparable] struct {
 	late    map[P]late // paths that TCP has left until their rate is measured anew
 	lately  map[P]lately
 	later   map[P]time.Duration // how late this host tells of what is missing where data come by a long path
+
+	bound int // of slow starts, in bytes
 }
 
 // HandleAnswer takes the answer to a probe that was sent along a path.

@@ -25,28 +25,39 @@ type Control struct {
 // Register loads a collection, and registers its map ops, a struct tcp_congestion_ops, under a name of at most 15
 // characters. The spec is used up.
 func Register(spec *ebpf.CollectionSpec, ops, name string) (*Control, error) {
-	c, err := load(spec, ops, name, Linked)
+	c, err := RegisterLinked(spec, ops, name, nil)
 	if err == nil {
-		if err = c.Renew(); err == nil {
-			return c, nil
-		}
-		c.Collection.Close()
+		return c, nil
 	}
-	c, unlinked := load(spec, ops, name, 0) // it is registered with the map
+	c, unlinked := load(spec, ops, name, 0, nil) // it is registered with the map
 	if unlinked != nil {
 		return nil, fmt.Errorf("register congestion control %s: %w", name, errors.Join(err, unlinked))
 	}
 	return c, nil
 }
 
-func load(spec *ebpf.CollectionSpec, ops, name string, flags uint32) (*Control, error) {
+// RegisterLinked does the same where the registration ends with the process, which kernels before 6.4 have not. The
+// collection uses the shared maps in place of its own.
+func RegisterLinked(spec *ebpf.CollectionSpec, ops, name string, shared map[string]*ebpf.Map) (*Control, error) {
+	c, err := load(spec, ops, name, Linked, shared)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Renew(); err != nil {
+		c.Collection.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func load(spec *ebpf.CollectionSpec, ops, name string, flags uint32, shared map[string]*ebpf.Map) (*Control, error) {
 	m := spec.Maps[ops]
 	m.Name = name
 	m.Flags = m.Flags&^Linked | flags
 	if err := setName(m, name); err != nil {
 		return nil, err
 	}
-	all, err := ebpf.NewCollection(spec)
+	all, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 	if err != nil {
 		return nil, err
 	}

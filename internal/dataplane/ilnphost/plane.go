@@ -73,6 +73,7 @@ type Plane struct {
 	places           placeTable
 	pause            *pause
 	marks            *socketMarks
+	slowStarts       slowStarts
 	known            map[ilnp.SessionKey]bpfSessionEntry
 	more             map[ilnp.SessionKey][]bpfHalf // sources beyond those of the entry
 	sent             map[ilnp.SessionKey]sentOn
@@ -103,6 +104,10 @@ func Open(opts Options) (*Plane, error) {
 	p.csumFlags = dataplane.ChecksumFlags()
 	p.summed, _ = dataplane.ChecksumState() // without it the kernel's helper adjusts checksums
 	if err := p.load(); err != nil {
+		return nil, err
+	}
+	if p.slowStarts, err = newSlowStarts(); err != nil {
+		p.Close()
 		return nil, err
 	}
 	if err := errors.Join(p.ticks.start(p.changeHost), p.adopt()); err != nil {
@@ -186,7 +191,7 @@ func (p *Plane) Close() error {
 	for _, r := range p.rings {
 		errs = append(errs, r.Close())
 	}
-	errs = append(errs, p.closeEntries(), p.raw.Close(), p.guard.close())
+	errs = append(errs, p.closeEntries(), p.raw.Close(), p.guard.close(), p.slowStarts.bytes.Close())
 	return errors.Join(append(errs, p.objs.Close())...)
 }
 

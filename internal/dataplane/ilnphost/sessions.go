@@ -160,7 +160,7 @@ func (p *Plane) Upsert(entry ilnp.Entry, turn Turn) error {
 	p.keepAccepted(entry.Key, old, row, more)
 	p.tables.follow(old, row, tables)
 	p.macs.follow(old, row)
-	return kept
+	return errors.Join(kept, p.slowStarts.follow(old, row, entry.SlowStart))
 }
 
 // publishNew publishes a session whose correspondent may have spoken plain IPv6 to
@@ -232,12 +232,13 @@ func (p *Plane) Delete(k ilnp.SessionKey) error {
 	p.keepAccepted(k, row, bpfSessionEntry{}, nil)
 	p.tables.follow(row, bpfSessionEntry{}, nil)
 	p.macs.follow(row, bpfSessionEntry{})
+	err := p.slowStarts.follow(row, bpfSessionEntry{}, 0)
 	// The pending peer that the session came from would answer under its old name.
 	if !byAlias(row) || row.Flags&bpfEntryFlagsENTRY_NAMED != 0 {
 		pending := bpfSessionKey{Local: row.LocalNid, Remote: row.RemoteNid}
 		_ = p.objs.PendingPeers.Delete(&pending)
 	}
-	return nil
+	return err
 }
 
 // Dismiss forgets a pending peer: what is sent to its NID is not for it any more.

@@ -246,9 +246,10 @@ func (h *Host) networkConfig() hostnet.Config {
 func (h *Host) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kept, watched := make(chan struct{}), make(chan struct{})
+	kept, watched, bounded := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() { defer close(kept); h.keepNames(ctx) }()
 	go func() { defer close(watched); h.watchSockets(ctx) }()
+	go func() { defer close(bounded); h.boundSlowStarts(ctx) }()
 	go h.updates.Run(ctx, func(m rawio.Message) {
 		select {
 		case h.reassembled <- m:
@@ -263,6 +264,7 @@ func (h *Host) Run(ctx context.Context) error {
 	cancel()
 	<-kept // or it would take resolv.conf after it was given back
 	<-watched
+	<-bounded
 	return err
 }
 
