@@ -4,6 +4,8 @@ package structops
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -20,32 +22,22 @@ type Control struct {
 	ops        *ebpf.Map
 	link       link.Link // nil where the kernel registers without, and after Withdraw
 	linked     bool
+	pin        string // "": it is not pinned
 }
 
 // Register loads a collection, and registers its map ops, a struct tcp_congestion_ops, under a name of at most 15
-// characters. The spec is used up.
-func Register(spec *ebpf.CollectionSpec, ops, name string) (*Control, error) {
-	c, err := RegisterLinked(spec, ops, name, nil)
+// characters. The collection uses shared maps in place of its own; nil: none. The spec is used up.
+func Register(spec *ebpf.CollectionSpec, ops, name string, shared map[string]*ebpf.Map) (*Control, error) {
+	c, err := load(spec, ops, name, Linked, shared)
 	if err == nil {
-		return c, nil
+		if err = c.Renew(); err == nil {
+			return c, nil
+		}
+		c.Collection.Close()
 	}
-	c, unlinked := load(spec, ops, name, 0, nil) // it is registered with the map
+	c, unlinked := load(spec, ops, name, 0, shared) // it is registered with the map
 	if unlinked != nil {
 		return nil, fmt.Errorf("register congestion control %s: %w", name, errors.Join(err, unlinked))
-	}
-	return c, nil
-}
-
-// RegisterLinked does the same where the registration ends with the process, which kernels before 6.4 have not. The
-// collection uses the shared maps in place of its own.
-func RegisterLinked(spec *ebpf.CollectionSpec, ops, name string, shared map[string]*ebpf.Map) (*Control, error) {
-	c, err := load(spec, ops, name, Linked, shared)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Renew(); err != nil {
-		c.Collection.Close()
-		return nil, err
 	}
 	return c, nil
 }
@@ -100,9 +92,38 @@ func (c *Control) Renew() (err error) {
 	return err
 }
 
+// Pin lets EndPinned end the registration where it would outlive this process, as it does on kernels before 6.4. Where
+// it does not, nothing is pinned.
+func (c *Control) Pin(path string) error {
+	if c.linked {
+		return nil
+	}
+	c.pin = path
+	return c.ops.Pin(path)
+}
+
+// EndPinned ends the registration of a process that was killed, and removes the pin; without one it does nothing.
+func EndPinned(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ops, err := ebpf.LoadPinnedMap(path, nil)
+	if err != nil {
+		return fmt.Errorf("end congestion control: %w", err)
+	}
+	defer ops.Close()
+	if err := ops.Delete(uint32(0)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("end congestion control: %w", err)
+	}
+	return os.Remove(path)
+}
+
 // Close ends the registration for good. Connections that use the control keep it until they end.
 func (c *Control) Close() error {
 	defer c.Collection.Close()
 	_, err := c.Withdraw()
+	if c.pin != "" {
+		err = errors.Join(err, os.Remove(c.pin))
+	}
 	return err
 }

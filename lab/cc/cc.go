@@ -79,7 +79,7 @@ func register(name string, traced bool) (*Control, error) {
 		}
 	}
 	c := &Control{Name: name, Algorithm: fmt.Sprintf("%s_%d", name, os.Getpid())}
-	c.ours, err = structops.Register(spec, name, c.Algorithm)
+	c.ours, err = structops.Register(spec, name, c.Algorithm, nil)
 	return c, err
 }
 

@@ -13,7 +13,6 @@ import (
 // Parameters of a bulk transfer.
 const (
 	bulkSegment = 1448 // bytes of data
-	bulkHeaders = 86   // and besides, on a link
 	bulkFirst   = 10   // segments of the first window
 	bulkBurst   = 8    // segments that leave at once, as segmentation offload has it
 	cubicC      = 0.4
@@ -292,7 +291,6 @@ func (b *Bulk) grow(now time.Time, rtt time.Duration) {
 			b.cwnd = min(b.cwnd, float64(b.most))
 		}
 	}()
-	b.bound()
 	if b.cwnd < b.ssthresh {
 		b.cwnd++
 		if late := min(max(b.least/8, 4*time.Millisecond), 16*time.Millisecond); b.srtt > b.least+late && b.cwnd > 16 {
@@ -314,15 +312,6 @@ func (b *Bulk) grow(now time.Time, rtt time.Duration) {
 	} else {
 		b.cwnd += 0.01 / b.cwnd
 	}
-}
-
-// bound ends the first slow start where the entry of the session says, as the daemon has it done.
-func (b *Bulk) bound() {
-	e := b.from.plane.named(b.key)
-	if !math.IsInf(b.ssthresh, 1) || b.cwnd <= bulkFirst || e == nil || e.SlowStart == 0 {
-		return
-	}
-	b.ssthresh = math.Max(float64(e.SlowStart/(bulkSegment+bulkHeaders)), bulkFirst)
 }
 
 // probe sends the newest segment again, so that the other end says what it has (tail loss probe, RFC 8985 §7).

@@ -2,6 +2,7 @@ package ilnphost
 
 import (
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -10,6 +11,7 @@ import (
 	"roam"
 	"roam/ilnp"
 	"roam/internal/dataplane"
+	"roam/structops"
 )
 
 // ABI is the number of the contract with the C side, of bpf/ilnp/types.h. Pinned maps
@@ -47,7 +49,7 @@ type Options struct {
 
 // Plane is the loaded data plane. Its methods may be called from one goroutine;
 // those that attach programs share nothing with the others, and may be called
-// from a second one, and Connections, WatchSockets, PrepareUplink and ReleaseUplink from any.
+// from a second one, and Connections, WatchSockets, BoundSlowStarts, PrepareUplink and ReleaseUplink from any.
 type Plane struct {
 	Sockets
 	opts             Options
@@ -205,7 +207,8 @@ func (p *Plane) TakeOver() error { return p.set.TakeOver() }
 // Disarm ends what programs do that processes pinned below this directory, or attached through
 // clsact.
 func Disarm(pinDir string, detachClassic func() error) error {
-	return dataplane.Disarm(pinDir, detachClassic)
+	return errors.Join(structops.EndPinned(thresholdPin(filepath.Join(pinDir, setName))),
+		dataplane.Disarm(pinDir, detachClassic))
 }
 
 // Remove takes everything away that processes pinned below this directory.

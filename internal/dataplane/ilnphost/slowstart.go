@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -21,6 +22,9 @@ type SlowStarts struct {
 	control *structops.Control
 	hook    link.Link
 }
+
+// thresholdPin returns where the registration is pinned if it outlives its process.
+func thresholdPin(setDir string) string { return filepath.Join(setDir, "threshold_setter") }
 
 // slowStarts are the bounds of the sessions' slow starts.
 type slowStarts struct {
@@ -84,6 +88,10 @@ func (s *slowStarts) put(alias bpfHalf, bytes uint32) (err error) {
 // BoundSlowStarts attaches the hook to a cgroup, and registers what sets thresholds, until Close, or until this process
 // ends: bounds that nobody renews are worth nothing.
 func (p *Plane) BoundSlowStarts(cgroup string, prefix roam.L64) (*SlowStarts, error) {
+	return p.slowStarts.attach(p.set.Dir(), cgroup, prefix)
+}
+
+func (s *slowStarts) attach(setDir, cgroup string, prefix roam.L64) (*SlowStarts, error) {
 	spec, err := loadSlowstart()
 	if err != nil {
 		return nil, fmt.Errorf("read embedded eBPF object: %w", err)
@@ -102,10 +110,17 @@ func (p *Plane) BoundSlowStarts(cgroup string, prefix roam.L64) (*SlowStarts, er
 			return nil, fmt.Errorf("set %s: %w", v, err)
 		}
 	}
-	shared := map[string]*ebpf.Map{"slow_starts": p.slowStarts.bytes}
-	c, err := structops.RegisterLinked(spec, "threshold_setter", name, shared)
+	shared := map[string]*ebpf.Map{"slow_starts": s.bytes}
+	pin := thresholdPin(setDir)
+	if err := structops.EndPinned(pin); err != nil {
+		return nil, err
+	}
+	c, err := structops.Register(spec, "threshold_setter", name, shared)
 	if err != nil {
 		return nil, fmt.Errorf("register what sets thresholds: %w", err)
+	}
+	if err := c.Pin(pin); err != nil {
+		return nil, errors.Join(fmt.Errorf("pin what sets thresholds: %w", err), c.Close())
 	}
 	hook, err := link.AttachCgroup(link.CgroupOptions{
 		Path: cgroup, Attach: ebpf.AttachCGroupSockOps, Program: c.Collection.Programs["bound_slow_start"],

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os/exec"
-	"runtime"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,28 +19,28 @@ import (
 // A connection whose window grows gets the threshold that its session has, and keeps its congestion control; not one
 // without a bound, nor one after the end.
 func TestSlowStarts(t *testing.T) {
-	testutil.NeedRoot(t)
 	testutil.Need(t, "ip")
 	testutil.Need(t, "cgroup2")
-	// Never unlocked: the thread and its namespace end with the test.
-	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+	pins := filepath.Join(enclose(t), setName)
+	if err := os.Mkdir(pins, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	up := exec.CommandContext(t.Context(), "ip", "link", "set", "lo", "mtu", "1500", "up")
-	if out, err := up.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	ip(t, "link set lo mtu 1500 up")
 	bounds, err := newSlowStarts()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bounds.bytes.Close()
 	p := &Plane{slowStarts: bounds}
-	s, err := p.BoundSlowStarts(rootCgroup(t), 0) // of loopback addresses
-	if err != nil {
-		t.Fatal(err)
+	attach := func() *SlowStarts {
+		t.Helper()
+		s, err := p.slowStarts.attach(pins, rootCgroup(t), 0) // of loopback addresses
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
+	s := attach()
 	row := bpfSessionEntry{Alias: bpfSessionKey{Remote: half(1)}, RemoteNid: half(2)}
 	follow := func(old, row bpfSessionEntry, bytes int) {
 		t.Helper()
@@ -79,12 +79,41 @@ func TestSlowStarts(t *testing.T) {
 		t.Errorf("of a session that has ended there is left %v", p.slowStarts.set)
 	}
 	follow(bpfSessionEntry{}, row, bytes)
+	before := controls(t)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if bounded("cubic") {
 		t.Error("a connection has a bound after the end")
 	}
+	if now := controls(t); now != before-1 {
+		t.Errorf("%d congestion controls after the end, %d before", now, before)
+	}
+	s = attach()
+	if _, err := os.Stat(thresholdPin(pins)); err != nil { // the registration ends with its process
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	} else { // it does not, and the process is killed
+		s.hook.Close()
+		s.control.Collection.Close()
+	}
+	if err := Disarm(filepath.Dir(pins), func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(pins); len(left) > 0 || controls(t) != before-1 {
+		t.Errorf("left are %v, and %d congestion controls, %d before", left, controls(t), before)
+	}
+}
+
+// controls returns how many congestion controls of ours the machine has.
+func controls(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(b), "roam")
 }
 
 // loopMSS is how much a segment bears over an MTU of 1,500 bytes, with timestamps.

@@ -103,7 +103,7 @@ func borrowSetter() (*structops.Control, error) {
 	if err := spec.Variables["setter_name"].Set(field); err != nil {
 		return nil, fmt.Errorf("name the setter of windows: %w", err)
 	}
-	return structops.Register(spec, "window_setter", name)
+	return structops.Register(spec, "window_setter", name, nil)
 }
 
 // returnSetter ends the registration.

@@ -164,4 +164,10 @@ var core = []fault{
 		"	x.stretch.set, x.stretch.asked, x.stretch.since, x.stretch.fails = false, true, now, 0\n",
 		"	x.stretch.set, x.stretch.asked, x.stretch.since, x.on = false, true, now, true\n",
 		"./multipath", "TestStretching"},
+	{"slow start over several paths has no bound", "multipath/choice.go",
+		"		c.SlowStart = m.slowStart(u)\n", "",
+		"./multipath", "TestSlowStartOfAChoice"},
+	{"a path that is too fast for trains bounds slow start", "multipath/slowstart.go",
+		"r.Bytes >= slowStartFast || ", "",
+		"./multipath", "TestSlowStart"},
 }

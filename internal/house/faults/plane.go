@@ -54,6 +54,12 @@ var plane = []fault{
 	{"a connection keeps the congestion control that sets its window", "bpf/ilnp/window.bpf.c",
 		"	return !bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, own, sizeof(own));\n", "	return 1;\n",
 		"./internal/dataplane/ilnphost", "TestSetWindows"},
+	{"a connection keeps the congestion control that sets its threshold", "bpf/ilnp/slowstart.bpf.c",
+		"		bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, own, sizeof(own));\n", "		return;\n",
+		"./internal/dataplane/ilnphost", "TestSlowStarts"},
+	{"slow start ends at the bound of a session that is gone", "internal/dataplane/ilnphost/slowstart.go",
+		"			errs = append(errs, s.put(alias, 0))\n", "",
+		"./internal/dataplane/ilnphost", "TestSlowStarts"},
 	{"the compact path does not note by which path data came", "bpf/ilnp/settledin.h",
 		"		if (proto == IPPROTO_TCP)\n			note_data_path", "		if (proto == IPPROTO_ICMPV6)\n			note_data_path",
 		"./internal/dataplane/ilnphost", "TestBlocksAreWithheld"},
@@ -72,6 +78,9 @@ var plane = []fault{
 
 // daemon are faults of the daemon.
 var daemon = []fault{
+	{"slow start goes on beyond what the links hold", "internal/role/ilnphost/host.go",
+		"h.boundSlowStarts(ctx) }()", "}()",
+		"./lab/acceptance", "TestSlowStart"},
 	{"resolv.conf is not restored", "internal/dnsio/resolvconf.go",
 		"	if isOurs(text) && r.forgetUs(o) {", "	if isOurs(text) && r.forgetUs(o) && false {",
 		"./internal/dnsio", "TestTakeAndRestore"},
