@@ -16,9 +16,14 @@ import (
 	"roam/internal/testutil"
 )
 
-// A connection whose window grows gets the threshold that its session has, and keeps its congestion control; not one
-// without a bound, nor one after the end.
-func TestSlowStarts(t *testing.T) {
+// thresholdBounds are the bounds of slow starts of a test, and where what sets them is pinned.
+type thresholdBounds struct {
+	slowStarts
+	pins string
+}
+
+func newThresholdBounds(t *testing.T) *thresholdBounds {
+	t.Helper()
 	testutil.Need(t, "ip")
 	testutil.Need(t, "cgroup2")
 	pins := filepath.Join(enclose(t), setName)
@@ -30,79 +35,114 @@ func TestSlowStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bounds.bytes.Close()
-	p := &Plane{slowStarts: bounds}
-	attach := func() *SlowStarts {
-		t.Helper()
-		s, err := p.slowStarts.attach(pins, rootCgroup(t), 0) // of loopback addresses
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+	t.Cleanup(func() { bounds.bytes.Close() })
+	return &thresholdBounds{bounds, pins}
+}
+
+// begin has connections with loopback addresses bounded.
+func (b *thresholdBounds) begin(t *testing.T) *SlowStarts {
+	t.Helper()
+	s, err := b.attach(b.pins, rootCgroup(t), 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := attach()
-	row := bpfSessionEntry{Alias: bpfSessionKey{Remote: half(1)}, RemoteNid: half(2)}
-	follow := func(old, row bpfSessionEntry, bytes int) {
-		t.Helper()
-		if err := p.slowStarts.follow(old, row, bytes); err != nil {
-			t.Fatal(err)
-		}
+	return s
+}
+
+// bind gives connections of an entry that replaces another one a bound, in bytes.
+func (b *thresholdBounds) bind(t *testing.T, old, row bpfSessionEntry, bytes int) {
+	t.Helper()
+	if err := b.follow(old, row, bytes); err != nil {
+		t.Fatal(err)
 	}
-	const threshold = 200
-	bounded := func(control string) bool { t.Helper(); return sendFirst(t, control).Snd_ssthresh == threshold }
-	// On a busy host TCP may end a slow start before that.
-	isBounded := func(control string) bool {
-		t.Helper()
-		return slices.ContainsFunc(make([]int, 10), func(int) bool { return bounded(control) })
-	}
-	bytes := threshold * (loopMSS + 86)
-	if bounded("cubic") {
+}
+
+// threshold is the bound, in segments; bytes are those of them on a link.
+const (
+	threshold      = 200
+	thresholdBytes = threshold * (loopMSS + 86)
+	loopMSS        = 1500 - 40 - 20 - 12 // data of a segment over an MTU of 1,500 bytes, with timestamps
+)
+
+func bounded(t *testing.T, control string) bool {
+	t.Helper()
+	return sendFirst(t, control).Snd_ssthresh == threshold
+}
+
+// isBounded tries it several times: on a busy host TCP may end a slow start before that.
+func isBounded(t *testing.T, control string) bool {
+	t.Helper()
+	return slices.ContainsFunc(make([]int, 10), func(int) bool { return bounded(t, control) })
+}
+
+// peer is the entry of the session with the loopback address.
+func peer() bpfSessionEntry {
+	return bpfSessionEntry{Alias: bpfSessionKey{Remote: half(1)}, RemoteNid: half(2)}
+}
+
+// A connection whose window grows gets the threshold that its session has, and keeps its congestion control; not one
+// without a bound.
+func TestSlowStarts(t *testing.T) {
+	b := newThresholdBounds(t)
+	defer b.begin(t).Close()
+	none, row := bpfSessionEntry{}, peer()
+	if bounded(t, "cubic") {
 		t.Error("a connection without a bound has one")
 	}
-	follow(bpfSessionEntry{}, row, bytes)
-	if !isBounded("cubic") || !isBounded("reno") {
+	b.bind(t, none, row, thresholdBytes)
+	if !isBounded(t, "cubic") || !isBounded(t, "reno") {
 		t.Error("a connection has not the bound of its session")
 	}
 	named := row
 	named.Alias.Remote, named.RemoteNid, named.Flags = half(3), half(1), bpfEntryFlagsENTRY_NAMED
-	follow(row, named, bytes)
-	if !isBounded("cubic") {
+	b.bind(t, row, named, thresholdBytes)
+	if !isBounded(t, "cubic") {
 		t.Error("a connection by the peer's NID has not the bound of its session")
 	}
 	unnamed := named
 	unnamed.Flags = 0
-	if follow(named, unnamed, bytes); bounded("cubic") {
+	if b.bind(t, named, unnamed, thresholdBytes); bounded(t, "cubic") {
 		t.Error("a connection has the bound of a session that is another one's by now")
 	}
-	follow(bpfSessionEntry{}, row, bytes)
-	if follow(row, bpfSessionEntry{}, 0); bounded("cubic") || len(p.slowStarts.set) != 1 {
-		t.Errorf("of a session that has ended there is left %v", p.slowStarts.set)
+	b.bind(t, none, row, thresholdBytes)
+	if b.bind(t, row, none, 0); bounded(t, "cubic") || len(b.set) != 1 {
+		t.Errorf("of a session that has ended there is left %v", b.set)
 	}
-	follow(bpfSessionEntry{}, row, bytes)
-	before := controls(t)
+}
+
+// Without the daemon no connection has a bound, and no congestion control of ours is left, also where the daemon was
+// killed and the kernel keeps one for longer.
+func TestSlowStartsEnd(t *testing.T) {
+	b := newThresholdBounds(t)
+	s := b.begin(t)
+	b.bind(t, bpfSessionEntry{}, peer(), thresholdBytes)
+	if !isBounded(t, "cubic") {
+		t.Error("a connection has not the bound of its session")
+	}
+	with := controls(t)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if bounded("cubic") {
+	if bounded(t, "cubic") {
 		t.Error("a connection has a bound after the end")
 	}
-	if now := controls(t); now != before-1 {
-		t.Errorf("%d congestion controls after the end, %d before", now, before)
+	if now := controls(t); now != with-1 {
+		t.Errorf("%d congestion controls after the end, %d before", now, with)
 	}
-	s = attach()
-	if _, err := os.Stat(thresholdPin(pins)); err != nil { // the registration ends with its process
+	s = b.begin(t)
+	if _, err := os.Stat(thresholdPin(b.pins)); err != nil { // the registration ends with its process
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-	} else { // it does not, and the process is killed
+	} else {
 		s.hook.Close()
 		s.control.Collection.Close()
 	}
-	if err := Disarm(filepath.Dir(pins), func() error { return nil }); err != nil {
+	if err := Disarm(filepath.Dir(b.pins), func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(pins); len(left) > 0 || controls(t) != before-1 {
-		t.Errorf("left are %v, and %d congestion controls, %d before", left, controls(t), before)
+	if left, _ := os.ReadDir(b.pins); len(left) > 0 || controls(t) != with-1 {
+		t.Errorf("left are %v, and %d congestion controls, %d before", left, controls(t), with)
 	}
 }
 
@@ -115,9 +155,6 @@ func controls(t *testing.T) int {
 	}
 	return strings.Count(string(b), "roam")
 }
-
-// loopMSS is how much a segment bears over an MTU of 1,500 bytes, with timestamps.
-const loopMSS = 1500 - 40 - 20 - 12
 
 // sendFirst sends over a new connection of a congestion control, which has to be its own afterwards, until its slow
 // start is over or has sent a lot.
