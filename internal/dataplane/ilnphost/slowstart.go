@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"roam"
 	"roam/structops"
@@ -51,7 +52,7 @@ func (s *slowStarts) follow(old, row bpfSessionEntry, bytes int) error {
 		}
 	}
 	for _, alias := range aliasesOf(row) {
-		errs = append(errs, s.put(alias, uint32(min(bytes, math.MaxUint32))))
+		errs = append(errs, s.put(alias, uint32(min(bytes, math.MaxInt32))))
 	}
 	return errors.Join(errs...)
 }
@@ -75,6 +76,9 @@ func (s *slowStarts) put(alias bpfHalf, bytes uint32) (err error) {
 		err = s.bytes.Delete(alias)
 	} else {
 		err = s.bytes.Put(alias, bytes)
+	}
+	if errors.Is(err, unix.E2BIG) {
+		return nil // the map is full: TCP itself ends slow start
 	}
 	if err != nil {
 		return fmt.Errorf("bound slow start: %w", err)

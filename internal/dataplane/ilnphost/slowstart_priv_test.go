@@ -110,6 +110,24 @@ func TestSlowStarts(t *testing.T) {
 	}
 }
 
+// A session for whose bound there is no space has none, which is no fault; another one's end makes space.
+func TestSlowStartsFull(t *testing.T) {
+	b := newThresholdBounds(t)
+	entry := func(n int) bpfSessionEntry { return bpfSessionEntry{Alias: bpfSessionKey{Remote: half(uint64(n + 1))}} }
+	most := int(b.bytes.MaxEntries())
+	for n := range most + 1 {
+		b.bind(t, bpfSessionEntry{}, entry(n), thresholdBytes)
+	}
+	if len(b.set) != most {
+		t.Errorf("%d sessions have a bound, of %d", len(b.set), most)
+	}
+	b.bind(t, entry(0), bpfSessionEntry{}, 0)
+	b.bind(t, entry(most), entry(most), thresholdBytes)
+	if b.set[entry(most).Alias.Remote] != thresholdBytes {
+		t.Error("where there is space again, a session has no bound")
+	}
+}
+
 // Without the daemon no connection has a bound, and no congestion control of ours is left, also where the daemon was
 // killed and the kernel keeps one for longer.
 func TestSlowStartsEnd(t *testing.T) {
