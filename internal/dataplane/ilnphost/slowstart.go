@@ -21,6 +21,7 @@ import (
 // sockets of one cgroup, in the network namespace of the thread that opened it, and CUBIC and Reno.
 type SlowStarts struct {
 	control *structops.Control
+	name    string // of the congestion control
 	hook    link.Link
 }
 
@@ -132,7 +133,7 @@ func (s *slowStarts) attach(setDir, cgroup string, prefix roam.L64) (*SlowStarts
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("attach bounds of slow start to %s: %w", cgroup, err), c.Close())
 	}
-	return &SlowStarts{c, hook}, nil
+	return &SlowStarts{c, name, hook}, nil
 }
 
 // Close ends that.
