@@ -98,8 +98,11 @@ func (c *Control) Pin(path string) error {
 	if c.linked {
 		return nil
 	}
-	c.pin = path
-	return c.ops.Pin(path)
+	err := c.ops.Pin(path)
+	if err == nil {
+		c.pin = path
+	}
+	return err
 }
 
 // EndPinned ends the registration of a process that was killed, and removes the pin; without one it does nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 
@@ -101,10 +100,7 @@ func (s *slowStarts) attach(setDir, cgroup string, prefix roam.L64) (*SlowStarts
 	if err != nil {
 		return nil, fmt.Errorf("read embedded eBPF object: %w", err)
 	}
-	// The names of the whole machine, containers and all, must not clash.
-	name := fmt.Sprintf("roam%08x", rand.Uint32())
-	var field [16]byte
-	copy(field[:15], name)
+	name, field := setterName()
 	h := half(uint64(prefix))
 	for v, value := range map[string]any{
 		"session_prefix": binary.NativeEndian.Uint64(h.B[:]),

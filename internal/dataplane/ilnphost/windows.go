@@ -96,14 +96,19 @@ func borrowSetter() (*structops.Control, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the program that sets windows: %w", err)
 	}
-	// The names of the whole machine, containers and all, must not clash.
-	name := fmt.Sprintf("roam%08x", rand.Uint32())
-	var field [16]byte
-	copy(field[:15], name)
+	name, field := setterName()
 	if err := spec.Variables["setter_name"].Set(field); err != nil {
 		return nil, fmt.Errorf("name the setter of windows: %w", err)
 	}
 	return structops.Register(spec, "window_setter", name, nil)
+}
+
+// setterName makes a name for a congestion control of ours, and the field that holds it. The names of the whole machine,
+// containers and all, must not clash.
+func setterName() (name string, field [16]byte) {
+	name = fmt.Sprintf("roam%08x", rand.Uint32())
+	copy(field[:15], name)
+	return name, field
 }
 
 // returnSetter ends the registration.
