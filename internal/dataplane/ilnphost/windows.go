@@ -103,8 +103,8 @@ func borrowSetter() (*structops.Control, error) {
 	return structops.Register(spec, "window_setter", name, nil)
 }
 
-// setterName makes a name for a congestion control of ours, and the field that holds it. The names of the whole machine,
-// containers and all, must not clash.
+// setterName makes a name for a congestion control of ours, and the field that holds it. The names of the whole
+// machine, containers and all, must not clash.
 func setterName() (name string, field [16]byte) {
 	name = fmt.Sprintf("roam%08x", rand.Uint32())
 	copy(field[:15], name)
